@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts allocations by standing in front of malloc and its like, twice: the linker turns the
- * program's own calls here (--wrap), and the definitions of malloc itself see the calls of shared
- * libraries too. Sanitizers bring a malloc of their own, which must stay.
+ * Counts allocations in two ways. The linker redirects the program's own calls to this file
+ * (--wrap), and definitions of malloc and its relatives see the calls of shared libraries too.
+ * Sanitizers replace malloc themselves, so the definitions are left out then.
  */
 #include "tests/support/allocations.h"
 
@@ -12,8 +12,8 @@
 struct allocations allocations;
 
 /*
- * The linker sends the calls of this program and of the room, which it is linked with, here
- * (--wrap).
+ * The linker redirects the calls of this program, and of the room that it is linked with, to these
+ * functions (--wrap).
  */
 void *__wrap_malloc(size_t len);
 void *__wrap_calloc(size_t n, size_t size);

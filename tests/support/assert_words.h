@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Assertions on words. They print both the text and what it lacks. */
+/* Assertions on texts. They print the text and the missing words. */
 #ifndef TESTS_SUPPORT_ASSERT_WORDS_H
 #define TESTS_SUPPORT_ASSERT_WORDS_H
 
@@ -13,13 +13,13 @@
 
 #include <millrace/status.h>
 
-/* Fail unless text holds words. */
+/* Fail unless text contains words. */
 #define assert_words(text, words) mr_test_assert_words(text, words, __FILE__, __LINE__)
 
-/* Fail with the words of the error unless call returned MR_OK. */
+/* Fail with the error's text unless call returned MR_OK. */
 #define assert_ok(call, error) mr_test_assert_ok(call, error, __FILE__, __LINE__)
 
-/* Fail unless call returned this status, and its error has the same one and words. */
+/* Fail unless call returned this status, and the error has the same status and contains words. */
 #define assert_error(call, wanted, error, words)                                                   \
     mr_test_assert_error(call, wanted, error, words, __FILE__, __LINE__)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes inputs from seeds, and writes seeds. */
+/* Makes inputs from seeds, and writes the seeds to files. */
 #include "tests/support/corpus.h"
 
 #include <string.h>
@@ -87,7 +87,7 @@ void mr_corpus_feed_texts(const char *const *texts, size_t n_texts, const uint8_
 static void write_seeds(const struct mr_corpus *corpus, const char *folder)
 {
     char path[4096];
-    (void)mkdir(folder, 0777); /* it may be there */
+    (void)mkdir(folder, 0777); /* it may exist */
     snprintf(path, sizeof path, "%s/list", folder);
     FILE *list = fopen(path, "we");
     require(list != NULL, path);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of MR_TEST_DEVICE, cut at its commas once. */
+/* The names in MR_TEST_DEVICE, split once. */
 static char *names[MR_MAX_DEVICES];
 static uint32_t n_names;
 
@@ -49,10 +49,10 @@ void mr_test_set_devices(mr_loader_options *options)
     options->devices = (const char *const *)names;
     options->n_devices = n_names;
     if (options->num_workers == 0)
-        options->num_workers = 4; /* tests count on the default of one device */
+        options->num_workers = 4; /* tests expect the default for one device */
 }
 
-/* There in programs that are linked with the double of the CUDA runtime. */
+/* Defined in programs that are linked with the double of the CUDA runtime. */
 __attribute__((weak)) void *double_host_view(const void *device);
 
 void *mr_test_bytes(const mr_array *array)

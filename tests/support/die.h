@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a test program that cannot go on: not what it tests has failed, but the machine below
- * it.
+ * Ends a test program that cannot continue, because the machine failed and not the code under test.
  */
 #ifndef TESTS_SUPPORT_DIE_H
 #define TESTS_SUPPORT_DIE_H
@@ -9,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Say what failed, with the words for errno, and end with status 1. */
+/* Print what failed, with errno's text, and exit with status 1. */
 _Noreturn static inline void mr_test_die(const char *what)
 {
     perror(what);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Runs epochs for tests. The digest is FNV-1a: it compares runs with each other and is stored
- * nowhere.
- */
+/* Runs epochs for tests. The digest is FNV-1a; it is only compared between runs, never stored. */
 #include "tests/support/epochs.h"
 
 #include <dirent.h>
@@ -44,7 +41,7 @@ static uint64_t row_bytes(const mr_array *array)
 }
 
 /*
- * The same array of all parts, one after the other, so that the digest does not depend on how a
+ * Add each array over all parts, one after the other, so that the digest does not depend on how a
  * batch was split.
  */
 static void add_arrays(struct mr_test_epoch *e, mr_batch *batch)
@@ -142,7 +139,10 @@ mr_loader *mr_test_loader(mr_dataset *dataset, const char *transform,
     return loader;
 }
 
-/* Parent's process id, and whether the process is a worker that lives; false when it is gone. */
+/*
+ * The parent's process id, and whether the process is a living worker. False: the process does not
+ * exist.
+ */
 static bool read_stat(int64_t pid, int64_t *parent_out, bool *worker_out)
 {
     char path[64];

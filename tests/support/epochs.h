@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole epochs, reduced to what tests compare: a checksum over every byte that a training loop
- * would receive, and the indices in order.
+ * receives, and the indices in order.
  */
 #ifndef TESTS_SUPPORT_EPOCHS_H
 #define TESTS_SUPPORT_EPOCHS_H
@@ -9,28 +9,28 @@
 #include <millrace/millrace.h>
 
 struct mr_test_epoch {
-    mr_status status; /* that ended it; MR_END is the normal end */
+    mr_status status; /* how the epoch ended; MR_END is the normal end */
     uint64_t n_batches;
     uint64_t n_samples;
     uint64_t n_valid;
     uint64_t digest;       /* of all arrays of all batches, in order */
-    uint64_t n_failures;   /* batches whose place was taken by an error */
-    mr_error first_error;  /* of them */
+    uint64_t n_failures;   /* errors that took a batch's place */
+    mr_error first_error;  /* the first of these errors */
     int64_t *indices;      /* n_samples of them */
     uint64_t *row_digests; /* of each sample's image and label */
 };
 
 /*
- * Go to the epoch and take all of it. Errors in place of batches are counted; any other one ends
- * it.
+ * Go to the epoch and take all its batches. Errors in place of batches are counted; any other error
+ * ends it.
  */
 struct mr_test_epoch mr_test_epoch_run(mr_loader *loader, uint64_t epoch);
-/* Take what is left of the present epoch. */
+/* Take the remaining batches of the current epoch. */
 struct mr_test_epoch mr_test_epoch_rest(mr_loader *loader);
 void mr_test_epoch_free(struct mr_test_epoch *epoch);
 
 /*
- * Open dataset and loader; what fails prints the words and ends the program. transform NULL: the
+ * Open a dataset or a loader. A failure prints the error and ends the program. transform NULL: the
  * default.
  */
 mr_dataset *mr_test_dataset(const char *spec);
@@ -40,11 +40,11 @@ mr_loader *mr_test_loader(mr_dataset *dataset, const char *transform,
 /* Number of millrace-worker processes on this machine whose parent or ancestor is pid, by /proc. */
 uint32_t mr_test_count_workers(int64_t pid);
 /*
- * Wait until there are so many, at most 20 s: a started program gets its name a moment later.
- * Returns how many.
+ * Wait until there are n, at most 20 s, because a started program gets its name a moment later.
+ * Returns how many there are.
  */
 uint32_t mr_test_await_workers(int64_t pid, uint32_t n);
-/* Send them all a signal; returns how many there were. */
+/* Send a signal to all of them. Returns their number. */
 uint32_t mr_test_signal_workers(int64_t pid, int signal);
 
 #endif

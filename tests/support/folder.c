@@ -14,14 +14,14 @@
 
 #include "tests/support/die.h"
 
-/* What this process made and has not removed yet. */
+/* The folders that this process has made and not removed yet. */
 static struct left {
     struct left *next;
     pid_t maker;
     char *path;
 } * left;
 
-/* By descriptors, since a path may be longer than PATH_MAX. Returns whether all of it went. */
+/* Uses descriptors, because a path may be longer than PATH_MAX. True: everything was removed. */
 static bool remove_content(int fd)
 {
     DIR *dir = fdopendir(fd);
@@ -46,10 +46,10 @@ static bool remove_folder(const char *path)
     return remove_content(open(path, O_RDONLY | O_DIRECTORY)) && rmdir(path) == 0;
 }
 
-/* Not by a child that ends with exit(). */
+/* A child that ends with exit() removes nothing. */
 static void remove_left(void)
 {
-    (void)!seteuid(getuid()); /* a test that failed may have left another */
+    (void)!seteuid(getuid()); /* a failed test may have left another user id */
     for (const struct left *at = left; at; at = at->next)
         if (at->maker == getpid())
             remove_folder(at->path);

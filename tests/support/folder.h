@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /*
- * A new folder with a path of its own, empty. It is removed by mr_test_folder_remove(), or when the
- * process that made it ends with exit(): tests of a group that share one need not remove it.
+ * Make a new, empty folder. It is removed by mr_test_folder_remove(), or when the process that made
+ * it ends with exit(), so a folder shared by a group of tests need not be removed.
  */
 char *mr_test_folder_create(void);
 
-/* Write bytes to folder/name, replacing what is there. */
+/* Write bytes to folder/name, replacing an existing file. */
 void mr_test_folder_write(const char *folder, const char *name, const void *bytes, uint64_t len);
 
 /* Remove the folder with everything in it, and free the path. */

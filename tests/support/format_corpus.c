@@ -45,7 +45,7 @@ static void read_example(json_t *row, struct mr_format_example *example)
     if (json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "name", &name, "file", &file, "len", &len,
                     "width", &width, "height", &height, "orientation", &orientation, "crc",
                     &crc) != 0)
-        give_up("an entry lacks something");
+        give_up("an entry is incomplete");
     snprintf(example->name, sizeof example->name, "%s", name);
     example->file = decode_base64(file, (size_t)len);
     example->width = (uint32_t)width;

@@ -14,7 +14,7 @@ struct mr_format_example {
     uint32_t crc; /* of width x height x 3 bytes */
 };
 
-/* Ends the program on failure. To be freed with mr_format_corpus_free(). */
+/* Ends the program on failure. Ownership: the caller's, for mr_format_corpus_free(). */
 struct mr_format_example *mr_format_corpus_load(size_t *n_out);
 void mr_format_corpus_free(struct mr_format_example *examples, size_t n);
 

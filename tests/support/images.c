@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the images that tests read. The encoders are libjpeg and libpng. What a PNG must decode to
- * comes from the pattern, what a JPEG must decode to from a decode without any crop or skip. The
- * JPEG encoder subsamples chroma by default only for YCC; the other colour spaces start at 1x1.
+ * Makes the images that tests read, with libjpeg and libpng as encoders. The expected pixels of a
+ * PNG come from the pattern, those of a JPEG from a full decode without any crop or skip. The JPEG
+ * encoder subsamples chroma by default only for YCC; the other colour spaces start at 1x1.
  */
 #include "tests/support/images.h"
 
@@ -127,7 +127,10 @@ struct mr_test_image mr_test_jpeg(const struct mr_test_jpeg *options)
     return image;
 }
 
-/* One CMYK pixel, Adobe's way (inverted), by Pillow's formula: ink * (255 - key) / 255, rounded. */
+/*
+ * Convert one CMYK pixel, inverted as Adobe does, by Pillow's formula: ink * (255 - key) / 255,
+ * rounded.
+ */
 static void cmyk_pixel(const uint8_t *in, uint8_t *out)
 {
     int paper = 255 - (255 - in[3]);
@@ -167,15 +170,15 @@ uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_o
 
 /* PNG. */
 
-#define N_PALETTE 13 /* fewer than the depth allows, where it is above 3 bits */
+#define N_PALETTE 13 /* for depths above 3 bits fewer than the depth allows */
 
-static uint32_t channels_of(int colour_type)
+static uint32_t count_channels(int colour_type)
 {
     return (colour_type & PNG_COLOR_MASK_COLOR && colour_type != PNG_COLOR_TYPE_PALETTE ? 3u : 1u) +
            (colour_type & PNG_COLOR_MASK_ALPHA ? 1u : 0u);
 }
 
-static int depth_of(const struct mr_test_png *options)
+static int choose_depth(const struct mr_test_png *options)
 {
     return options->depth ? options->depth : 8;
 }
@@ -184,7 +187,7 @@ static int depth_of(const struct mr_test_png *options)
 static uint32_t png_sample(const struct mr_test_png *options, uint32_t x, uint32_t y,
                            uint32_t channel)
 {
-    int depth = depth_of(options);
+    int depth = choose_depth(options);
     uint32_t value = mr_test_pattern(options->seed, x, y, channel);
     if (options->colour_type == PNG_COLOR_TYPE_PALETTE)
         return value % (depth < 4 ? 1u << depth : N_PALETTE);
@@ -225,12 +228,12 @@ static void put_sample(uint8_t *row, size_t i, int depth, uint32_t value)
 
 static uint8_t **pack_rows(const struct mr_test_png *options)
 {
-    uint32_t n = channels_of(options->colour_type);
+    uint32_t n = count_channels(options->colour_type);
     uint8_t **rows = checked_alloc(options->height * sizeof *rows);
     for (uint32_t y = 0; y < options->height; y++) {
         rows[y] = checked_alloc((size_t)options->width * n * 2);
         for (uint32_t i = 0; i < options->width * n; i++)
-            put_sample(rows[y], i, depth_of(options), png_sample(options, i / n, y, i % n));
+            put_sample(rows[y], i, choose_depth(options), png_sample(options, i / n, y, i % n));
     }
     return rows;
 }
@@ -257,7 +260,7 @@ struct mr_test_image mr_test_png(const struct mr_test_png *options)
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     png_set_write_fn(png, &image, append, append_flush);
-    png_set_IHDR(png, info, options->width, options->height, depth_of(options),
+    png_set_IHDR(png, info, options->width, options->height, choose_depth(options),
                  options->colour_type,
                  options->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
@@ -282,9 +285,9 @@ struct mr_test_image mr_test_png(const struct mr_test_png *options)
 }
 
 /* A stored sample as Pillow's convert("RGB") shows it. */
-static uint8_t shown(const struct mr_test_png *options, uint32_t value, uint32_t channel)
+static uint8_t make_shown(const struct mr_test_png *options, uint32_t value, uint32_t channel)
 {
-    int depth = depth_of(options);
+    int depth = choose_depth(options);
     if (options->colour_type == PNG_COLOR_TYPE_PALETTE)
         return palette_entry(value, channel);
     if (depth == 16 && options->colour_type == PNG_COLOR_TYPE_GRAY)
@@ -297,12 +300,12 @@ static uint8_t shown(const struct mr_test_png *options, uint32_t value, uint32_t
 uint8_t *mr_test_png_pixels(const struct mr_test_png *options)
 {
     uint8_t *pixels = checked_alloc((size_t)options->width * options->height * 3);
-    bool colour = channels_of(options->colour_type) >= 3;
+    bool colour = count_channels(options->colour_type) >= 3;
     uint8_t *out = pixels;
     for (uint32_t y = 0; y < options->height; y++) {
         for (uint32_t x = 0; x < options->width; x++) {
             for (uint32_t c = 0; c < 3; c++)
-                *out++ = shown(options, png_sample(options, x, y, colour ? c : 0), c);
+                *out++ = make_shown(options, png_sample(options, x, y, colour ? c : 0), c);
         }
     }
     return pixels;

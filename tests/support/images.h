@@ -31,19 +31,19 @@ enum mr_test_colour {
     MR_TEST_YCCK
 };
 
-/* Everything that is left at zero is the usual thing. */
+/* Fields that are 0 mean the usual choice. */
 struct mr_test_jpeg {
     uint32_t width;
     uint32_t height;
-    uint32_t seed; /* of the pattern */
+    uint32_t seed; /* seed of the pattern */
     enum mr_test_colour colour;
-    int quality;            /* 0: 85 */
-    uint8_t sampling[4][2]; /* horizontal and vertical factor of each component; 0: 4:2:0, or 1x1
-                               outside YCC */
+    int quality; /* 0: 85 */
+    /* horizontal and vertical factor of each component; 0: 4:2:0 for YCC, otherwise 1x1 */
+    uint8_t sampling[4][2];
     bool progressive;
     bool one_scan_each; /* baseline, one scan per component */
     bool arithmetic;
-    bool optimised;       /* Huffman tables of its own */
+    bool optimised;       /* with optimised Huffman tables */
     uint32_t restart;     /* MCUs between restart markers, 0: none */
     uint32_t orientation; /* 1 to 8: an EXIF block with it; 0: no EXIF */
 };
@@ -56,7 +56,7 @@ struct mr_test_png {
                         alpha */
     int depth;       /* 0: 8 */
     bool interlaced;
-    bool transparency;    /* a tRNS chunk, where the colour type allows one */
+    bool transparency;    /* a tRNS chunk, if the colour type allows one */
     uint32_t orientation; /* 1 to 8: an eXIf chunk */
 };
 
@@ -64,9 +64,8 @@ struct mr_test_image mr_test_jpeg(const struct mr_test_jpeg *options);
 struct mr_test_image mr_test_png(const struct mr_test_png *options);
 
 /*
- * The pixels that a correct reader gets: width x height x 3 bytes, to be freed with free(). For
- * JPEG by a plain full decode through libjpeg; for PNG from the pattern itself, without any
- * decoder.
+ * The pixels that a correct reader gets: width x height x 3 bytes; free them with free(). For JPEG
+ * by a full decode with libjpeg, for PNG from the pattern itself, without a decoder.
  */
 uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_out,
                              uint32_t *height_out);

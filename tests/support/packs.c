@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes packs for tests, and alters them. An index is checked as a whole when a pack is opened, so
- * a test that alters it must compute its checksum anew to reach anything behind that check.
+ * Makes packs for tests, and alters them. Opening a pack compares the checksum of the whole index.
+ * So a test that alters an index must compute its checksum again to reach the later checks.
  */
 #include "tests/support/packs.h"
 
@@ -136,7 +136,7 @@ void mr_test_packs_make(const char *spec, const char *dir, mr_pack_encoding enco
     mr_dataset_destroy(dataset);
 }
 
-/* Altered ones. */
+/* Altered packs. */
 
 static int open_file(const char *dir, const char *name, int flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and ends children of test programs. Children leave by _exit, so that no buffer is written
- * and no cleanup runs twice.
+ * Starts and ends children of test programs. Children end with _exit(), so that no buffer is
+ * written twice and no cleanup runs twice.
  */
 #include "tests/support/processes.h"
 

@@ -3,10 +3,7 @@
 #ifndef TESTS_SUPPORT_PROCESSES_H
 #define TESTS_SUPPORT_PROCESSES_H
 
-/*
- * Set where the program runs under AddressSanitizer, whose shadow memory needs an address space
- * without limit.
- */
+/* Defined under AddressSanitizer, whose shadow memory needs an unlimited address space. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define MR_TEST_ASAN 1
@@ -17,9 +14,7 @@
 
 void mr_test_sleep_ms(long ms);
 
-/*
- * Run f in a child of its own. Returns its result (0 to 127), or 128 and the signal that ended it.
- */
+/* Run f in a child. Returns its result (0 to 127), or 128 + the signal that ended it. */
 int mr_test_in_child(int (*f)(void));
 
 #endif

@@ -12,10 +12,10 @@
 
 enum { FILE_BYTES = 16000 };
 
-/* Behind the first marker a comment that fills up. */
+/* Insert a comment after the first marker that fills the file up to FILE_BYTES. */
 static void pad(const struct mr_test_image *image, uint8_t out[FILE_BYTES])
 {
-    size_t len = FILE_BYTES - image->len - 2; /* with its length, without its marker */
+    size_t len = FILE_BYTES - image->len - 2; /* includes the length field, not the marker */
     if (image->len + 4 > FILE_BYTES)
         mr_test_die("a photograph is too large");
     memset(out, 0, FILE_BYTES);

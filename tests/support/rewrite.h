@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Write a photograph of 120 x 100 pixels in place, in as many bytes whatever its seed is, and say
- * that this was so many seconds after 2020 began. The file is made if it is missing.
+ * Write a photograph of 120 x 100 pixels in place, with the same number of bytes for every seed,
+ * and set the file's time to `second` seconds after the start of 2020. A missing file is made.
  */
 void mr_test_rewrite(const char *path, uint32_t seed, int64_t second);
 

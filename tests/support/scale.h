@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How much of a thing a test does: more where it is run as a long one, less in a build with
- * sanitizers.
- */
+/* How much work a test does: more in a long run, less in a build with sanitizers. */
 #ifndef TESTS_SUPPORT_SCALE_H
 #define TESTS_SUPPORT_SCALE_H
 
@@ -26,8 +23,8 @@ static inline bool mr_test_is_sanitized(void)
 }
 
 /*
- * n; ten times as many in a long run; a third, but at least one, under sanitizers, which see a
- * fault the first time.
+ * n; ten times as many in a long run; under sanitizers a third, but at least one, because they see
+ * a fault the first time.
  */
 static inline uint32_t mr_test_scale(uint32_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes scans block by block: draws a symbol's run and value, and puts its code. */
+/* Writes scans block by block: draws a symbol's run and value, and writes its code. */
 #include "tests/support/scans.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void pad_bits(struct writer *w)
 
 /* Codes. */
 
-/* The length of the i-th of n symbols, which never gets shorter with i. */
+/* The length of the code of the i-th of n symbols; it never decreases with i. */
 static uint32_t length_of(enum mr_test_code kind, uint32_t i, uint32_t n)
 {
     switch (kind) {
@@ -94,7 +94,10 @@ static void number_codes(struct code *code, enum mr_test_code kind)
     }
 }
 
-/* Small runs and values first; where all codes are as long, the order does not matter. */
+/*
+ * Small runs and values get the first codes. If all codes have the same length, the order does not
+ * matter.
+ */
 static void make_codes(struct writer *w)
 {
     uint8_t *to = w->ac.symbols;

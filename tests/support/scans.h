@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Baseline JPEGs written by hand, of random coefficients in Huffman codes that encoders do not
- * make: any run, any size, codes of 16 bits. A failure here ends the test program.
+ * Baseline JPEGs written without an encoder: random coefficients in Huffman codes that encoders do
+ * not make, with any run, any size, codes of 16 bits. A failure here ends the test program.
  */
 #ifndef TESTS_SUPPORT_SCANS_H
 #define TESTS_SUPPORT_SCANS_H
@@ -9,10 +9,10 @@
 #include "tests/support/images.h"
 
 enum mr_test_code {
-    MR_TEST_CODE_FLAT,  /* the same length for all symbols */
-    MR_TEST_CODE_SHORT, /* two or three bits for the symbols of small values, which are nearly
-                           all */
-    MR_TEST_CODE_LONG   /* 16 bits for nearly all symbols */
+    MR_TEST_CODE_FLAT, /* the same length for all symbols */
+    /* two or three bits for symbols of small values, which are nearly all symbols */
+    MR_TEST_CODE_SHORT,
+    MR_TEST_CODE_LONG /* 16 bits for nearly all symbols */
 };
 
 struct mr_test_scan {

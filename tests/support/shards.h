@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tar files for tests, built in memory by hand. A failure here ends the test program.
+ * Tar files for tests, built in memory. A failure here ends the test program.
  *
  *   struct mr_test_shard shard = {0};
  *   mr_test_shard_add(&shard, "a.jpg", bytes, len);
@@ -25,11 +25,11 @@ size_t mr_test_shard_add(struct mr_test_shard *shard, const char *name, const vo
 /* The same of any type: '5' is a folder, 'x' a pax header, 'L' a long name, 'S' sparse. */
 size_t mr_test_shard_add_type(struct mr_test_shard *shard, char type, const char *name,
                               const void *bytes, size_t len);
-/* A member of text, with its NUL left out. */
+/* A member with a text, without its final NUL. */
 size_t mr_test_shard_add_text(struct mr_test_shard *shard, const char *name, const char *text);
 /* Two blocks of zeros. */
 void mr_test_shard_end(struct mr_test_shard *shard);
-/* Write the checksum of a header of 512 bytes that was changed. */
+/* Write the checksum of a changed header of 512 bytes. */
 void mr_test_shard_sum(uint8_t *header);
 void mr_test_shard_free(struct mr_test_shard *shard);
 

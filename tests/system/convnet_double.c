@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's kernels and products on the double of the CUDA runtime: the same source as a GPU's,
- * compiled for the CPU, and BLAS for cuBLAS; the double judges what each reads and writes. A
- * kernel's arguments are copied at the launch; its memory is read when it runs.
+ * The network's kernels and products on the double of the CUDA runtime. The kernels have the GPU's
+ * source, compiled for the CPU; BLAS replaces cuBLAS. The double checks what each of them reads and
+ * writes. A kernel's arguments are copied at the launch; its memory is read when it runs.
  */
 #include <cblas.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 
 #include "examples/convnet_kernels.cu"
 
-/* A launch that waits in its stream. */
+/* A launch that is queued in its stream. */
 struct queued {
     convnet_function *function;
     struct convnet_job job;
     struct convnet_product product;
     uint32_t n_views;
-    int at[CONVNET_MAX_MEMORY]; /* which memory of the job the i-th view is */
+    int at[CONVNET_MAX_MEMORY]; /* the index in job.memory of the i-th view */
 };
 
 static void run_kernel(void *user, void *const *views)
@@ -84,7 +84,7 @@ static void run_product(void *user, void *const *views)
     free(queued);
 }
 
-/* Of a matrix of rows x columns, step numbers from row to row. */
+/* Bytes of a matrix of rows x columns, with `step` numbers from one row to the next. */
 static size_t matrix_bytes(const struct convnet_product *p, int rows, int columns, int step)
 {
     return ((size_t)(rows - 1) * (size_t)step + (size_t)columns) *

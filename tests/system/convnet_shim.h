@@ -9,7 +9,7 @@
 
 #include "examples/convnet_kernels.h"
 
-#undef __global__ /* a toolkit's header has it */
+#undef __global__ /* a toolkit's header defines it */
 #define __global__
 #define CONVNET_RUN(kernel, job, stream) convnet_shim_run(kernel, job, stream)
 
@@ -17,7 +17,7 @@ struct convnet_shim_index {
     unsigned x;
 };
 
-/* Of the thread that runs; the double runs one at a time. */
+/* Of the running thread; the double runs one at a time. */
 static _Thread_local struct convnet_shim_index blockIdx, blockDim, threadIdx;
 
 cudaError_t convnet_shim_run(void (*kernel)(struct convnet_job job), const struct convnet_job *job,

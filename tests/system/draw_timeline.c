@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Draws the timeline of docs/gpu.md: the copier on the double of the CUDA runtime, in the double's
- * virtual time, with workers, copying thread and consumer played by this one thread. A copy takes 1
- * ms, finishing 0.25 ms; how long a batch takes to decode and to train on is an argument, in units
- * of 0.25 ms, a column each.
+ * virtual time. This one thread plays workers, copying thread and consumer. A copy takes 1 ms,
+ * finishing 0.25 ms. The times to decode a batch and to train on it are arguments, in units of 0.25
+ * ms, which is one column.
  *
  * draw_timeline DECODE STEP
  */
@@ -47,19 +47,19 @@ static void check(bool good, const char *words)
     }
 }
 
-static void cuda(cudaError_t error)
+static void check_cuda(cudaError_t error)
 {
     check(error == cudaSuccess, cudaGetErrorString(error));
 }
 
-static const char *number_of(uint32_t batch)
+static const char *name_batch(uint32_t batch)
 {
     static const char *const names[N_BATCHES] = {"0", "1", "2", "3", "4", "5", "6"};
     return names[batch];
 }
 
-/* This thread is another one now, and not before a time. */
-static void become(uint32_t thread, uint64_t not_before_ns)
+/* From now on this thread plays another one; its clock is at least not_before_ns. */
+static void play_thread(uint32_t thread, uint64_t not_before_ns)
 {
     double_as_thread(thread);
     uint64_t now_ns = double_now_ns();
@@ -67,62 +67,61 @@ static void become(uint32_t thread, uint64_t not_before_ns)
         double_host_work(NULL, not_before_ns - now_ns);
 }
 
-static struct mr_slot_view slot_of(const struct play *play, uint32_t batch)
+static struct mr_slot_view view_slot(const struct play *play, uint32_t batch)
 {
     return mr_slot_at(&play->layout, play->slab, batch % N_SLOTS);
 }
 
-/* Workers decode the next batch, which has a free slot since then. */
-static void fill(struct play *play, uint64_t free_ns)
+/* Workers decode the next batch, whose slot has been free since free_ns. */
+static void run_workers(struct play *play, uint64_t free_ns)
 {
-    struct mr_slot_view slot = slot_of(play, play->n_filled);
-    become(WORKERS, free_ns);
+    struct mr_slot_view slot = view_slot(play, play->n_filled);
+    play_thread(WORKERS, free_ns);
     for (uint32_t i = 0; i < ROWS; i++)
         slot.descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
                                                      .offset = i * play->layout.sample_bytes,
                                                      .len = play->layout.sample_bytes,
                                                      .place = i,
                                                      .box = {0, 0, SIDE, SIDE}};
-    double_host_work(number_of(play->n_filled), play->decode_ns);
+    double_host_work(name_batch(play->n_filled), play->decode_ns);
     play->filled_ns[play->n_filled++] = double_now_ns();
 }
 
 /*
- * The training loop takes the batch, queues its step and gives it back; it waits for nothing on the
- * GPU.
+ * The training loop takes the batch, queues its step and releases it. It never waits for the GPU.
  */
-static void consume(struct play *play, uint32_t batch, uint64_t issued_ns)
+static void run_consumer(struct play *play, uint32_t batch, uint64_t issued_ns)
 {
     struct mr_copied_part part = mr_copier_part(play->copier, batch % N_BUFFERS, 0);
     mr_error error;
-    become(CONSUMER, issued_ns);
+    play_thread(CONSUMER, issued_ns);
     check(!mr_copier_use(play->copier, batch % N_BUFFERS, 0, play->stream, true, &error), "use");
-    double_next_launch(number_of(batch), play->step_ns);
-    cuda(
+    double_next_launch(name_batch(batch), play->step_ns);
+    check_cuda(
         double_launch_read(play->stream, part.image, ROWS * play->layout.sample_bytes, NULL, NULL));
     check(!mr_copier_release(play->copier, batch % N_BUFFERS, &error), "release");
 }
 
-/* One turn of the copying thread: issue what is filled, otherwise wait for the oldest copy. */
-static void turn(struct play *play)
+/* One turn of the copying thread: issue the copy of a filled slot, or wait for the oldest copy. */
+static void run_copying_thread(struct play *play)
 {
     mr_error error;
-    become(COPIER, 0);
+    play_thread(COPIER, 0);
     bool is_there = play->n_issued < play->n_filled && play->n_issued < play->n_ended + N_BUFFERS;
     if (is_there &&
         (play->filled_ns[play->n_issued] <= double_now_ns() || play->n_issued == play->n_ended)) {
         uint32_t batch = play->n_issued++;
-        struct mr_slot_view slot = slot_of(play, batch);
-        become(COPIER, play->filled_ns[batch]);
+        struct mr_slot_view slot = view_slot(play, batch);
+        play_thread(COPIER, play->filled_ns[batch]);
         check(!mr_copier_issue(play->copier, batch % N_BUFFERS, &slot, ROWS, &error), "issue");
-        consume(play, batch, double_now_ns());
+        run_consumer(play, batch, double_now_ns());
         return;
     }
     struct mr_copy_report report;
     check(!mr_copier_await(play->copier, play->n_ended % N_BUFFERS, &report, &error), "await");
     play->n_ended++;
     if (play->n_filled < N_BATCHES)
-        fill(play, double_now_ns());
+        run_workers(play, double_now_ns());
 }
 
 /* ---- drawing ---- */
@@ -143,8 +142,8 @@ static void draw_span(struct chart *chart, int row, double begin_us, double end_
 }
 
 /*
- * A line of the double's timeline, in columns. Copies and kernels of the copy stream come in the
- * order of the batches. /
+ * Draw a line of the double's timeline. Copies and kernels of the copy stream are in the order of
+ * the batches. /
  */
 static void draw_line(struct chart *chart, const char *line, uint32_t *n_copied,
                       uint32_t *n_finished)
@@ -154,15 +153,15 @@ static void draw_line(struct chart *chart, const char *line, uint32_t *n_copied,
     check(strlen(line) > NAME_AT && sscanf(line, "%lf %lf", &begin_us, &end_us) == 2, line);
     const char *name = line + NAME_AT;
     if (begin_us < chart->origin_us - 1 || end_us - begin_us < COLUMN_US / 2)
-        return; /* tables at the beginning, and words of status */
+        return; /* tables at the beginning, and status words */
     if (strncmp(line + PLACE_AT, "host", 4) == 0)
         draw_span(chart, DECODE, begin_us, end_us, name[0]);
     else if (strncmp(line + ROW_AT, "training", 8) == 0)
         draw_span(chart, STEP, begin_us, end_us, name[0]);
     else if (strncmp(name, "cudaMemcpyAsync", 15) == 0)
-        draw_span(chart, COPY, begin_us, end_us, number_of((*n_copied)++)[0]);
+        draw_span(chart, COPY, begin_us, end_us, name_batch((*n_copied)++)[0]);
     else
-        draw_span(chart, FINISH, begin_us, end_us, number_of((*n_finished)++)[0]);
+        draw_span(chart, FINISH, begin_us, end_us, name_batch((*n_finished)++)[0]);
 }
 
 static void draw(struct chart *chart)
@@ -239,14 +238,14 @@ static void open_play(struct play *play)
     check(!mr_copier_create(&options, &play->copier, &error) &&
               !mr_copier_pin(play->copier, &error),
           error.text);
-    cuda(cudaStreamCreateWithFlags(&play->stream, cudaStreamNonBlocking));
+    check_cuda(cudaStreamCreateWithFlags(&play->stream, cudaStreamNonBlocking));
     double_name_stream(play->stream, "training");
 }
 
 static void close_play(struct play *play)
 {
     mr_copier_destroy(play->copier);
-    cuda(cudaStreamDestroy(play->stream));
+    check_cuda(cudaStreamDestroy(play->stream));
     check(double_close() == 0, double_report());
     free(play->slab);
 }
@@ -267,9 +266,9 @@ int main(int argc, char **argv)
     uint64_t begin_ns = double_now_ns();
     chart.origin_us = (double)begin_ns / 1000;
     while (play.n_filled < N_SLOTS)
-        fill(&play, begin_ns);
+        run_workers(&play, begin_ns);
     while (play.n_ended < N_BATCHES)
-        turn(&play);
+        run_copying_thread(&play);
     double_run_all();
     draw(&chart);
     print(&chart);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# awk -v name=PATH -f new_file.awk DIFF: prints the file PATH that a diff adds. Fails if the diff does not add it, or if a
-# hunk of any file has other lines than its head says, which patch would refuse.
+# awk -v name=PATH -f new_file.awk DIFF: prints the file PATH that a diff adds. Fails if the diff
+# does not add it, or if the number of lines of any hunk differs from its head, because patch would
+# refuse that.
 function fail(words) {
     print FILENAME ":" FNR ": " words >"/dev/stderr"
     failed = 1

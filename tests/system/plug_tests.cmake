@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The trainers of docs/plug-in.md: as programs, by their functions, and as the document quotes them.
+# The trainers of docs/plug-in.md: as programs, by their functions, and as quoted in the document.
 foreach(trainer darknet llmc)
   if(NOT TARGET plug_${trainer})
     add_test(NAME test_plug_${trainer} COMMAND sh -c "echo 'skipped: built without the examples'; exit 77")

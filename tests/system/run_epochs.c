@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_epochs FOLDER READER WORKERS EPOCHS: a loop that only takes batches; for valgrind and the
- * like.
+ * run_epochs FOLDER READER WORKERS EPOCHS: a loop that only takes batches, for valgrind and strace.
  */
 #include "tests/support/epochs.h"
 

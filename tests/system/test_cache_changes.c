@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that change while a loader uses their indexes: the pixels are the new file's, and never
+ * Files that change while a loader uses their indexes. The pixels must be the new file's, never
  * those of old marks on new bytes. The oracle is a loader without a cache. Files are rewritten in
- * place, in as many bytes.
+ * place, with the same number of bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,14 +20,14 @@
 #include "tests/support/processes.h"
 #include "tests/support/rewrite.h"
 
-/* Each worker may still be about to say that its last entry is there. */
+/* A worker may not yet have counted its last entry. */
 enum { N = 21, BATCH = 7, SETTLE_MS = 70, OLD = 0, NEW = 1000, MAX_WORKERS = 8 };
 
 static char *work;
 static char photos[600];
 static char cache[600];
 
-/* Files from first on become photographs of other seeds. */
+/* Rewrite the files from first on as photographs of other seeds. */
 static void rewrite(unsigned first, uint32_t seed, int64_t second)
 {
     char path[700];
@@ -81,7 +81,7 @@ static void check_epoch(mr_loader *loader, mr_dataset *dataset, uint64_t e)
     mr_test_epoch_free(&right);
 }
 
-/* Until all files are indexed as they are now, at most 30 s. */
+/* Wait until all files are indexed as they are now, at most 30 s. */
 static void await_full(mr_dataset *dataset)
 {
     mr_cache_report report = MR_CACHE_REPORT_INIT;
@@ -119,12 +119,13 @@ static void files_that_change_between_epochs_give_their_new_pixels(void **state)
         check_epoch(loader, dataset, 0);
         await_full(dataset);
         uint64_t n_before = count_cached(loader);
-        check_epoch(loader, dataset, 5); /* not the next one, of which batches are made already */
+        /* not the next one, whose first batches may be made already */
+        check_epoch(loader, dataset, 5);
         assert_true(count_cached(loader) >= n_before + N - MAX_WORKERS);
         rewrite(4, NEW, 20);
         check_epoch(loader, dataset, 10);
         mr_test_sleep_ms(SETTLE_MS);
-        check_epoch(loader, dataset, 20); /* meets those that had not settled */
+        check_epoch(loader, dataset, 20); /* adds the files that had changed too recently */
         await_full(dataset);
         n_before = count_cached(loader);
         check_epoch(loader, dataset, 30);
@@ -134,7 +135,7 @@ static void files_that_change_between_epochs_give_their_new_pixels(void **state)
     }
 }
 
-/* What is on its way when the files change is of either version, but of one. */
+/* A sample that is being made while the files change is of one version, the old or the new. */
 static void files_that_change_within_an_epoch_are_of_one_version(void **state)
 {
     mr_batch *batch;
@@ -158,7 +159,7 @@ static void files_that_change_within_an_epoch_are_of_one_version(void **state)
     for (unsigned i = 0; i < N - BATCH; i++)
         if (rest.row_digests[i] != new.row_digests[BATCH + i])
             assert_int_equal(rest.row_digests[i], old.row_digests[BATCH + i]);
-    /* nobody reads that far ahead */
+    /* workers do not read that far ahead */
     assert_int_equal(rest.row_digests[N - BATCH - 1], new.row_digests[N - 1]);
     mr_test_epoch_free(&rest);
     mr_test_epoch_free(&new);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole epochs with a cache: the bytes are those of the files while it fills, when it is full, when
- * workers are killed and when two loaders share it. The oracle is the folder without a cache,
- * loaded in the caller's own thread.
+ * Whole epochs with a cache. The bytes are those of the files while the cache fills, when it is
+ * full, when workers are killed and when two loaders share it. The oracle is the folder without a
+ * cache, loaded in the caller's thread.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "tests/support/processes.h"
 #include "tests/support/assert_words.h"
 
-/* ThreadSanitizer takes descriptors that a starting worker opens for ones of this process. */
+/* ThreadSanitizer mistakes descriptors that a starting worker opens for this process's. */
 #if defined(__SANITIZE_THREAD__)
 #define MR_TEST_TSAN 1
 #elif defined(__has_feature)
@@ -44,8 +44,8 @@ enum {
     SETTLE_MS = 70
 };
 /*
- * Each fifth image is progressive, and one is turned by its EXIF block, so that marks are of no use
- * for it.
+ * Each fifth image is progressive, and one is turned by its EXIF block; marks cannot be used for
+ * these.
  */
 enum { N_MARKED = N_CLASSES * N_IMAGES * 4 / 5 - 1 };
 
@@ -54,7 +54,8 @@ static char photos[600];
 static char cache[600];
 static uint64_t oracle[N_EPOCHS];
 static mr_cache_form form = MR_CACHE_FORM_DCT;
-static _Atomic unsigned n_lines; /* of the log; written by the thread that follows the cache too */
+/* lines of the log; also written by the thread that follows the cache */
+static _Atomic unsigned n_lines;
 
 static void count_line(void *user, mr_log_level level, const char *line)
 {
@@ -62,7 +63,7 @@ static void count_line(void *user, mr_log_level level, const char *line)
     n_lines++;
 }
 
-/* How many images have an entry, and how many come from the cache then. */
+/* How many images have an entry, and how many of them are made from the cache. */
 static uint64_t n_entries(void)
 {
     return form == MR_CACHE_FORM_INDEX ? N_MARKED : N_JPEGS;
@@ -73,7 +74,7 @@ static uint64_t n_used(void)
     return form == MR_CACHE_FORM_INDEX ? N_MARKED - 1 : N_JPEGS;
 }
 
-static mr_loader_options options_of(uint32_t n_workers, bool with_cache)
+static mr_loader_options make_options(uint32_t n_workers, bool with_cache)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.batch_size = 7;
@@ -85,7 +86,7 @@ static mr_loader_options options_of(uint32_t n_workers, bool with_cache)
     return options;
 }
 
-/* Epochs from first on, each as the oracle has it. */
+/* Epochs from first on must equal the oracle's. */
 static void check_epochs(mr_loader *loader, uint64_t first, uint64_t n)
 {
     for (uint64_t e = first; e < first + n; e++) {
@@ -97,7 +98,7 @@ static void check_epochs(mr_loader *loader, uint64_t first, uint64_t n)
     }
 }
 
-static mr_cache_report census(mr_dataset *dataset)
+static mr_cache_report count_cache(mr_dataset *dataset)
 {
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
@@ -107,11 +108,11 @@ static mr_cache_report census(mr_dataset *dataset)
 
 static uint64_t n_filled(mr_dataset *dataset)
 {
-    mr_cache_report report = census(dataset);
+    mr_cache_report report = count_cache(dataset);
     return form == MR_CACHE_FORM_INDEX ? report.n_filled_index : report.n_filled;
 }
 
-/* Small epochs may be over while a worker still packs: until all are there, at most 10 s. */
+/* Wait until all entries exist, at most 10 s: a small epoch may end while a worker still packs. */
 static void await_full(mr_dataset *dataset)
 {
     for (unsigned i = 0; i < 3000 && n_filled(dataset) < n_entries(); i++)
@@ -136,7 +137,7 @@ static int make_folder(void **state)
     mr_test_image_free(&png);
     mr_test_image_free(&turned);
     mr_test_sleep_ms(SETTLE_MS);
-    mr_loader_options options = options_of(MR_NO_WORKERS, false);
+    mr_loader_options options = make_options(MR_NO_WORKERS, false);
     mr_dataset *dataset = mr_test_dataset(photos);
     mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
     for (uint64_t e = 0; e < N_EPOCHS; e++) {
@@ -170,7 +171,7 @@ static mr_loader_stats run_with(uint32_t n_workers, mr_start start, uint64_t n_e
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_dataset *dataset = mr_test_dataset(photos);
-    mr_loader_options options = options_of(n_workers, true);
+    mr_loader_options options = make_options(n_workers, true);
     options.start = start;
     mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
     check_epochs(loader, 0, n_epochs);
@@ -194,25 +195,28 @@ static void bytes_are_the_files_while_it_fills_and_after(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         new_cache(state);
         mr_loader_stats stats = run_with(ways[i].n_workers, ways[i].start, N_EPOCHS); /* fills */
-        /* A worker counts when the entry is there already. */
+        /* A worker counts an entry after it exists. */
         assert_in_range(stats.n_packed, n_entries() - 8, n_entries());
         mr_dataset *dataset = mr_test_dataset(photos);
-        mr_cache_report report = census(dataset);
+        mr_cache_report report = count_cache(dataset);
         assert_int_equal(report.n_filled, n_entries());
-        assert_int_equal(report.n_entries, n_entries()); /* each once */
+        assert_int_equal(report.n_entries, n_entries()); /* each sample once */
         assert_int_equal(report.n_damaged, 0);
         stats = run_with(ways[i].n_workers, ways[i].start, N_EPOCHS); /* uses */
         assert_int_equal(stats.n_packed, 0);
-        /* more where workers are an epoch ahead */
+        /* more if workers are an epoch ahead */
         assert_true(stats.n_cached >= N_EPOCHS * n_used());
-        report = census(dataset);
+        report = count_cache(dataset);
         assert_int_equal(report.n_entries, n_entries());
         mr_dataset_destroy(dataset);
     }
     assert_int_equal(n_lines, 0);
 }
 
-/* Every JPEG becomes zeros of the same size and time, so that only a cache can give its pixels. */
+/*
+ * Overwrite every JPEG with zeros, with the same size and time, so that only a cache has its
+ * pixels.
+ */
 static void hide_files(bool hide)
 {
     char path[1300], aside[1300];
@@ -253,7 +257,7 @@ static void killed_workers_change_nothing(void **state)
     (void)state;
     for (unsigned round = 0; round < (form == MR_CACHE_FORM_DCT ? 4 : 2); round++) {
         mr_dataset *dataset = mr_test_dataset(photos);
-        mr_loader_options options = options_of(3, true);
+        mr_loader_options options = make_options(3, true);
         mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
         for (uint64_t e = 0; e < N_EPOCHS; e++) {
             assert_int_equal(mr_loader_set_epoch(loader, e), MR_OK);
@@ -265,13 +269,13 @@ static void killed_workers_change_nothing(void **state)
             mr_test_epoch_free(&epoch);
         }
         mr_loader_destroy(loader);
-        mr_cache_report report = census(dataset);
+        mr_cache_report report = count_cache(dataset);
         assert_int_equal(report.n_damaged, 0);
         mr_dataset_destroy(dataset);
     }
     mr_dataset *dataset = mr_test_dataset(photos);
     run_with(2, MR_START_EXEC, N_EPOCHS);
-    mr_cache_report report = census(dataset);
+    mr_cache_report report = count_cache(dataset);
     assert_int_equal(report.n_filled, n_entries());
     mr_dataset_destroy(dataset);
 }
@@ -280,7 +284,7 @@ static void killed_workers_change_nothing(void **state)
 static void two_loaders_fill_one_cache(void **state)
 {
     mr_dataset *dataset = mr_test_dataset(photos);
-    mr_loader_options options = options_of(2, true);
+    mr_loader_options options = make_options(2, true);
     mr_loader *a = mr_test_loader(dataset, "exif+train:48", &options);
     mr_loader *b = mr_test_loader(dataset, "exif+train:48", &options);
     (void)state;
@@ -291,37 +295,37 @@ static void two_loaders_fill_one_cache(void **state)
     await_full(dataset);
     mr_loader_destroy(a);
     mr_loader_destroy(b);
-    mr_cache_report report = census(dataset);
+    mr_cache_report report = count_cache(dataset);
     assert_int_equal(report.n_filled, n_entries());
     assert_int_equal(report.n_damaged, 0);
     mr_dataset_destroy(dataset);
 }
 
-static void cache_that_cannot_grow_is_told_once_and_hurts_nobody(void **state)
+static void cache_that_cannot_grow_is_logged_once_and_does_no_harm(void **state)
 {
     mr_dataset *dataset = mr_test_dataset(photos);
-    mr_loader_options options = options_of(2, true);
+    mr_loader_options options = make_options(2, true);
     (void)state;
     options.cache_bytes = 50000;
-    options.allow_same_epoch = true; /* its warning would be counted */
+    options.allow_same_epoch = true; /* otherwise its warning would be counted */
     mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
     check_epochs(loader, 0, N_EPOCHS);
     for (unsigned i = 0; i < 3000 && atomic_load(&n_lines) == 0;
-         i++) /* workers pack on, and the host looks each second */
+         i++) /* workers continue to pack, and the host checks each second */
         mr_test_sleep_ms(10);
     check_epochs(loader, 0, 1);
     mr_loader_destroy(loader);
-    mr_cache_report report = census(dataset);
+    mr_cache_report report = count_cache(dataset);
     assert_true(report.n_filled > 0 && report.n_filled < n_entries());
     assert_true(report.bytes < 70000);
     assert_int_equal(n_lines, 1);
     mr_dataset_destroy(dataset);
 }
 
-static void directory_that_is_no_cache_is_an_error_of_the_loader(void **state)
+static void directory_that_is_not_a_cache_is_an_error_of_the_loader(void **state)
 {
     mr_dataset *dataset = mr_test_dataset(photos);
-    mr_loader_options options = options_of(2, true);
+    mr_loader_options options = make_options(2, true);
     mr_loader *loader;
     mr_error error;
     (void)state;
@@ -337,10 +341,10 @@ static void directory_that_is_no_cache_is_an_error_of_the_loader(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void records_go_on_without_a_cache(void **state)
+static void records_are_loaded_without_a_cache(void **state)
 {
     char spec[700];
-    mr_loader_options options = options_of(1, true);
+    mr_loader_options options = make_options(1, true);
     (void)state;
     mr_test_folder_write(work, "records", "0123456789", 10);
     snprintf(spec, sizeof spec, "records:%s/records?bytes=5", work);
@@ -355,7 +359,7 @@ static void records_go_on_without_a_cache(void **state)
     assert_int_equal(n_lines, 1);
 }
 
-/* Write over the files of the directory that end so, from the middle on. */
+/* Overwrite the second half of each file in the directory with this ending. */
 static void destroy_files(const char *ending)
 {
     static const uint8_t noise[65536] = {0xa5, 0x5a, 0xff, 0xd9};
@@ -386,8 +390,8 @@ static void cache_that_is_destroyed_under_a_loader_changes_nothing(void **state)
         new_cache(state);
         run_with(2, MR_START_EXEC, 1);
         mr_dataset *dataset = mr_test_dataset(photos);
-        mr_loader_options options = options_of(i ? MR_NO_WORKERS : 2, true);
-        options.cache_bytes = 1; /* nothing is written again */
+        mr_loader_options options = make_options(i ? MR_NO_WORKERS : 2, true);
+        options.cache_bytes = 1; /* so that nothing is written again */
         mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
         check_epochs(loader, 0, 1);
         assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
@@ -401,10 +405,10 @@ static void cache_that_is_destroyed_under_a_loader_changes_nothing(void **state)
     }
 }
 
-static void form_is_chosen_by_the_budget_and_told(void **state)
+static void form_is_chosen_by_the_budget_and_logged(void **state)
 {
     mr_dataset *dataset = mr_test_dataset(photos);
-    mr_loader_options options = options_of(2, true);
+    mr_loader_options options = make_options(2, true);
     for (unsigned i = 0; i < 2; i++) {
         new_cache(state);
         options.cache_form = MR_CACHE_FORM_AUTO;
@@ -431,9 +435,9 @@ int main(void)
         CACHE_TEST(killed_workers_change_nothing),
 #endif
         CACHE_TEST(two_loaders_fill_one_cache),
-        CACHE_TEST(cache_that_cannot_grow_is_told_once_and_hurts_nobody),
-        CACHE_TEST(directory_that_is_no_cache_is_an_error_of_the_loader),
-        CACHE_TEST(records_go_on_without_a_cache),
+        CACHE_TEST(cache_that_cannot_grow_is_logged_once_and_does_no_harm),
+        CACHE_TEST(directory_that_is_not_a_cache_is_an_error_of_the_loader),
+        CACHE_TEST(records_are_loaded_without_a_cache),
     };
     const struct CMUnitTest index_tests[] = {
         CACHE_TEST(bytes_are_the_files_while_it_fills_and_after),
@@ -441,7 +445,7 @@ int main(void)
         CACHE_TEST(killed_workers_change_nothing),
 #endif
         CACHE_TEST(cache_that_is_destroyed_under_a_loader_changes_nothing),
-        CACHE_TEST(form_is_chosen_by_the_budget_and_told),
+        CACHE_TEST(form_is_chosen_by_the_budget_and_logged),
     };
     int n_failed = cmocka_run_group_tests(tests, make_folder, NULL);
     form = MR_CACHE_FORM_INDEX;

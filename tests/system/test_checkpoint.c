@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of the training examples: what is written comes back, and is on the disk before it
- * has its name.
+ * Checkpoints of the training examples: what was written is read back, and a file is on the disk
+ * before it gets its final name.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void a_checkpoint_is_synced_before_and_after_its_rename(void **state)
     fsync_errno = ENOSPC;
     assert_false(checkpoint_write(folder, "last.ckpt", &head, numbers));
     assert_true(checkpoint_read(path, &read, found));
-    assert_int_equal(read.epoch, 7); /* the older one is still there */
+    assert_int_equal(read.epoch, 7); /* the older checkpoint still exists */
 }
 
 static void a_fifo_is_refused(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network of the training examples. Its gradients are compared with differences of the loss.
- * Near a kink of ReLU or of the maximum a difference sees both sides, so steps are small and f64 is
- * needed.
+ * Near a kink of ReLU or of the maximum a difference would span both sides, so steps are small,
+ * which needs f64.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@ enum { ROWS = 6, N_PIXELS = CONVNET_CHANNELS * CONVNET_SIDE * CONVNET_SIDE, N_PR
 
 static const int64_t labels[ROWS] = {3, 0, 9, 9, 5, 1};
 
-/* n rows from row first on of the pictures, which are noise. */
+/* Pictures of noise: n rows from row first on. */
 static mr_array make_pictures(int64_t first, int64_t n)
 {
     static float pixels[ROWS * N_PIXELS];
@@ -38,7 +38,7 @@ static mr_array make_pictures(int64_t first, int64_t n)
     };
 }
 
-static struct convnet *new_net(mr_dtype dtype)
+static struct convnet *make_net(mr_dtype dtype)
 {
     const struct convnet_plan plan = {
         .dtype = dtype, .n_classes = 10, .max_batch = ROWS, .end = CONVNET_LAYERS, .seed = 7};
@@ -68,7 +68,7 @@ static void run_backward(struct convnet *net)
 
 static void gradients_are_those_of_differences(void **state)
 {
-    struct convnet *net = new_net(MR_F64);
+    struct convnet *net = make_net(MR_F64);
     double *weights = net->weights, *gradients = net->gradients, step = 1e-6, most = 0;
 
     (void)state;
@@ -98,17 +98,17 @@ static void gradients_are_those_of_differences(void **state)
     convnet_destroy(net);
 }
 
-/* Loss and derivatives of a row with two labels are those of both, weighted. */
+/* Loss and derivatives of a row with two labels are the weighted sums of both labels'. */
 static void mixed_rows_have_the_losses_of_both_labels(void **state)
 {
     static const float lambda[ROWS] = {0.25f, 1, 0, 0.5f, 0.7f, 0.125f};
-    struct convnet *net = new_net(MR_F64);
+    struct convnet *net = make_net(MR_F64);
     double *scores = net->scores, d[3][ROWS * 10], losses[3];
     int64_t mixed[ROWS];
 
     (void)state;
     for (int row = 0; row < ROWS; row++)
-        mixed[row] = (labels[row] + row) % 10; /* of row 0 the same one */
+        mixed[row] = (labels[row] + row) % 10; /* row 0 has the same label twice */
     const struct convnet_targets targets[3] = {{.labels = labels, .mixed = mixed, .lambda = lambda},
                                                {.labels = labels},
                                                {.labels = mixed}};
@@ -128,9 +128,9 @@ static void mixed_rows_have_the_losses_of_both_labels(void **state)
     convnet_destroy(net);
 }
 
-static void both_types_of_number_give_the_same_loss(void **state)
+static void both_dtypes_give_the_same_loss(void **state)
 {
-    struct convnet *narrow = new_net(MR_F32), *wide = new_net(MR_F64);
+    struct convnet *narrow = make_net(MR_F32), *wide = make_net(MR_F64);
     double a = score_pictures(narrow, 0, ROWS, NULL).loss,
            b = score_pictures(wide, 0, ROWS, NULL).loss;
 
@@ -141,9 +141,9 @@ static void both_types_of_number_give_the_same_loss(void **state)
     convnet_destroy(wide);
 }
 
-static void a_loss_has_the_same_bits_in_whatever_batch(void **state)
+static void a_loss_has_the_same_bits_in_any_batch(void **state)
 {
-    struct convnet *net = new_net(MR_F32);
+    struct convnet *net = make_net(MR_F32);
 
     (void)state;
     for (int row = 0; row < ROWS; row++) {
@@ -159,7 +159,7 @@ static void a_loss_has_the_same_bits_in_whatever_batch(void **state)
 static void rows_without_mask_add_nothing(void **state)
 {
     const uint8_t mask[ROWS] = {1, 1, 1, 1, 0, 0};
-    struct convnet *masked = new_net(MR_F64), *fewer = new_net(MR_F64);
+    struct convnet *masked = make_net(MR_F64), *fewer = make_net(MR_F64);
     struct convnet_sums a = score_pictures(masked, 0, ROWS, mask),
                         b = score_pictures(fewer, 0, 4, NULL);
 
@@ -176,7 +176,7 @@ static void rows_without_mask_add_nothing(void **state)
 
 static void an_empty_batch_adds_zeros(void **state)
 {
-    struct convnet *net = new_net(MR_F32);
+    struct convnet *net = make_net(MR_F32);
 
     (void)state;
     score_pictures(net, 0, ROWS, NULL);
@@ -189,10 +189,10 @@ static void an_empty_batch_adds_zeros(void **state)
     convnet_destroy(net);
 }
 
-/* Every pixel repeated 3 x 3 is the same picture. */
+/* A picture with every pixel repeated 3 x 3 times is reduced to the same picture. */
 static void larger_pictures_are_averaged(void **state)
 {
-    struct convnet *net = new_net(MR_F32);
+    struct convnet *net = make_net(MR_F32);
     mr_array small = make_pictures(0, 1), large = small;
     float *pixels = malloc(9 * N_PIXELS * sizeof *pixels);
     int side = 3 * CONVNET_SIDE;
@@ -200,7 +200,7 @@ static void larger_pictures_are_averaged(void **state)
     (void)state;
     assert_non_null(pixels);
     for (int i = 0; i < 9 * N_PIXELS; i++) {
-        int y = i / side / 3, x = i % side / 3; /* y goes on through the channels */
+        int y = i / side / 3, x = i % side / 3; /* y continues through the channels */
         pixels[i] = ((const float *)small.data)[y * CONVNET_SIDE + x];
     }
     large.shape[2] = large.shape[3] = side;
@@ -217,7 +217,7 @@ static void larger_pictures_are_averaged(void **state)
 static void wrong_images_and_labels_are_refused(void **state)
 {
     const int64_t wrong[ROWS] = {0, 1, 10, 0, 0, 0};
-    struct convnet *net = new_net(MR_F32);
+    struct convnet *net = make_net(MR_F32);
     mr_array images = make_pictures(0, ROWS), larger = images, bytes = images;
     struct convnet_plan plan = net->plan;
 
@@ -247,8 +247,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(mixed_rows_have_the_losses_of_both_labels),
-        cmocka_unit_test(both_types_of_number_give_the_same_loss),
-        cmocka_unit_test(a_loss_has_the_same_bits_in_whatever_batch),
+        cmocka_unit_test(both_dtypes_give_the_same_loss),
+        cmocka_unit_test(a_loss_has_the_same_bits_in_any_batch),
         cmocka_unit_test(rows_without_mask_add_nothing),
         cmocka_unit_test(an_empty_batch_adds_zeros),
         cmocka_unit_test(larger_pictures_are_averaged),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network of the training examples on a GPU, beside the one on the CPU: the GPU's kernels are
- * compiled for the CPU and run on the double of the CUDA runtime, which also checks that streams
- * and events order their accesses. One batch here has more rows than go through a convolution at
- * once, because such a batch is summed in pieces.
+ * The network of the training examples on a GPU, compared with the one on the CPU. The GPU's
+ * kernels are compiled for the CPU and run on the double of the CUDA runtime, which also checks
+ * that streams and events order their accesses. One batch has more rows than go through a
+ * convolution at once, because such a batch is summed in pieces.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -34,14 +34,14 @@ struct batch {
     uint8_t *device_mask;
 };
 
-static void to_device(void **to, const void *from, size_t n_bytes)
+static void copy_to_device(void **to, const void *from, size_t n_bytes)
 {
     assert_int_equal(cudaMalloc(to, n_bytes), cudaSuccess);
     assert_int_equal(cudaMemcpy(*to, from, n_bytes, cudaMemcpyDefault), cudaSuccess);
 }
 
-/* Noise; every seventh row does not count. */
-static struct batch *new_batch(int64_t n)
+/* A batch of noise; every seventh row has mask 0. */
+static struct batch *make_batch(int64_t n)
 {
     struct batch *batch = calloc(1, sizeof *batch);
     uint32_t state = 99;
@@ -58,9 +58,10 @@ static struct batch *new_batch(int64_t n)
         batch->labels[i] = i * 7 % N_CLASSES;
         batch->mask[i] = i % 7 != 3;
     }
-    to_device((void **)&batch->device_pixels, batch->pixels, (size_t)n * N_PIXELS * sizeof(float));
-    to_device((void **)&batch->device_labels, batch->labels, sizeof batch->labels);
-    to_device((void **)&batch->device_mask, batch->mask, sizeof batch->mask);
+    copy_to_device((void **)&batch->device_pixels, batch->pixels,
+                   (size_t)n * N_PIXELS * sizeof(float));
+    copy_to_device((void **)&batch->device_labels, batch->labels, sizeof batch->labels);
+    copy_to_device((void **)&batch->device_mask, batch->mask, sizeof batch->mask);
     return batch;
 }
 
@@ -73,7 +74,7 @@ static void free_batch(struct batch *batch)
     free(batch);
 }
 
-static mr_array images_of(const struct batch *batch, int64_t n, bool on_gpu)
+static mr_array view_images(const struct batch *batch, int64_t n, bool on_gpu)
 {
     return (mr_array){.dtype = MR_F32,
                       .ndim = 4,
@@ -82,7 +83,7 @@ static mr_array images_of(const struct batch *batch, int64_t n, bool on_gpu)
                       .data = on_gpu ? batch->device_pixels : batch->pixels};
 }
 
-static struct convnet *new_net(mr_device_kind kind, int32_t id, mr_dtype dtype, int first, int end)
+static struct convnet *make_net(mr_device_kind kind, int32_t id, mr_dtype dtype, int first, int end)
 {
     struct convnet_plan plan = {.device = {kind, id},
                                 .dtype = dtype,
@@ -97,9 +98,9 @@ static struct convnet *new_net(mr_device_kind kind, int32_t id, mr_dtype dtype, 
     return net;
 }
 
-static struct convnet *whole_net(mr_device_kind kind, mr_dtype dtype)
+static struct convnet *make_whole_net(mr_device_kind kind, mr_dtype dtype)
 {
-    return new_net(kind, 0, dtype, 0, CONVNET_LAYERS);
+    return make_net(kind, 0, dtype, 0, CONVNET_LAYERS);
 }
 
 static bool is_gpu(const struct convnet *net)
@@ -113,10 +114,10 @@ static void run_backward(struct convnet *net)
         convnet_backward(net, layer);
 }
 
-/* The first n rows, with masks, there and back. */
+/* Forward and backward over the first n rows, with masks. */
 static void run_step(struct convnet *net, const struct batch *batch, int64_t n, bool masked)
 {
-    mr_array images = images_of(batch, n, is_gpu(net));
+    mr_array images = view_images(batch, n, is_gpu(net));
     const uint8_t *mask = is_gpu(net) ? batch->device_mask : batch->mask;
 
     assert_true(convnet_take(net, &images));
@@ -127,15 +128,15 @@ static void run_step(struct convnet *net, const struct batch *batch, int64_t n, 
     run_backward(net);
 }
 
-static double number_at(const struct convnet *net, const void *numbers, size_t i)
+static double read_number(const struct convnet *net, const void *numbers, size_t i)
 {
     return net->plan.dtype == MR_F64 ? ((const double *)numbers)[i]
                                      : (double)((const float *)numbers)[i];
 }
 
 /*
- * n numbers on both nets' devices are the same, up to a share of the largest; sums of threads
- * differ in their order.
+ * n numbers on both nets' devices are the same, up to a fraction of the largest number, because the
+ * order of sums differs.
  */
 static void expect_same(struct convnet *cpu, void *a, struct convnet *gpu, void *b, size_t n)
 {
@@ -147,7 +148,7 @@ static void expect_same(struct convnet *cpu, void *a, struct convnet *gpu, void 
     convnet_copy(NULL, first, cpu, a, n * size);
     convnet_copy(NULL, second, gpu, b, n * size);
     for (size_t i = 0; i < n; i++) {
-        double x = number_at(cpu, first, i), y = number_at(gpu, second, i);
+        double x = read_number(cpu, first, i), y = read_number(gpu, second, i);
         assert_true(isfinite(x) && isfinite(y));
         most = fmax(most, fabs(x));
         apart = fmax(apart, fabs(x - y));
@@ -158,7 +159,7 @@ static void expect_same(struct convnet *cpu, void *a, struct convnet *gpu, void 
     free(second);
 }
 
-static struct convnet_sums sums_of(struct convnet *net)
+static struct convnet_sums read_sums(struct convnet *net)
 {
     struct convnet_sums sums;
 
@@ -168,13 +169,14 @@ static struct convnet_sums sums_of(struct convnet *net)
 
 static void expect_steps(int n_steps, mr_dtype dtype, int64_t n, bool masked)
 {
-    struct convnet *cpu = whole_net(MR_DEVICE_HOST, dtype), *gpu = whole_net(MR_DEVICE_CUDA, dtype);
-    struct batch *batch = new_batch(MANY);
+    struct convnet *cpu = make_whole_net(MR_DEVICE_HOST, dtype),
+                   *gpu = make_whole_net(MR_DEVICE_CUDA, dtype);
+    struct batch *batch = make_batch(MANY);
 
     for (int i = 0; i < n_steps; i++) {
         run_step(cpu, batch, n, masked);
         run_step(gpu, batch, n, masked);
-        struct convnet_sums a = sums_of(cpu), b = sums_of(gpu);
+        struct convnet_sums a = read_sums(cpu), b = read_sums(gpu);
         assert_true(fabs(a.loss - b.loss) <= (dtype == MR_F64 ? 1e-13 : 1e-6) * (1 + a.loss));
         assert_true(a.correct == b.correct && a.count == b.count);
         assert_true(n == 0 || (a.loss > 1 && a.count > 0));
@@ -209,8 +211,8 @@ static void many_rows_go_through_in_pieces(void **state)
 
 static void no_rows_add_zeros(void **state)
 {
-    struct convnet *gpu = whole_net(MR_DEVICE_CUDA, MR_F32);
-    struct batch *batch = new_batch(FEW);
+    struct convnet *gpu = make_whole_net(MR_DEVICE_CUDA, MR_F32);
+    struct batch *batch = make_batch(FEW);
 
     (void)state;
     run_step(gpu, batch, FEW, true);
@@ -220,60 +222,60 @@ static void no_rows_add_zeros(void **state)
     convnet_copy(NULL, gradients, gpu, gpu->gradients, (gpu->n_params + 1) * sizeof *gradients);
     for (size_t i = 0; i <= gpu->n_params; i++)
         assert_true(gradients[i] == 0);
-    assert_true(sums_of(gpu).count == 0 && sums_of(gpu).loss == 0);
+    assert_true(read_sums(gpu).count == 0 && read_sums(gpu).loss == 0);
     free(gradients);
     free_batch(batch);
     convnet_destroy(gpu);
 }
 
-static void a_wrong_label_is_a_loss_that_is_no_number(void **state)
+static void a_wrong_label_makes_the_loss_nan(void **state)
 {
-    struct convnet *gpu = whole_net(MR_DEVICE_CUDA, MR_F32);
-    struct batch *batch = new_batch(FEW);
+    struct convnet *gpu = make_whole_net(MR_DEVICE_CUDA, MR_F32);
+    struct batch *batch = make_batch(FEW);
     const int64_t wrong = N_CLASSES;
 
     (void)state;
     assert_int_equal(cudaMemcpy(batch->device_labels + 1, &wrong, sizeof wrong, cudaMemcpyDefault),
                      cudaSuccess);
     run_step(gpu, batch, FEW, false);
-    assert_true(isnan(sums_of(gpu).loss) && sums_of(gpu).count == FEW);
+    assert_true(isnan(read_sums(gpu).loss) && read_sums(gpu).count == FEW);
     free_batch(batch);
     convnet_destroy(gpu);
 }
 
-/* Every pixel repeated 2 x 2 is the same picture. */
+/* A picture with every pixel repeated 2 x 2 times is reduced to the same picture. */
 static void larger_pictures_are_averaged(void **state)
 {
-    struct convnet *gpu = whole_net(MR_DEVICE_CUDA, MR_F32);
-    struct batch *batch = new_batch(1);
+    struct convnet *gpu = make_whole_net(MR_DEVICE_CUDA, MR_F32);
+    struct batch *batch = make_batch(1);
     float *pixels = malloc(4 * N_PIXELS * sizeof *pixels), *device_pixels;
     int side = 2 * CONVNET_SIDE;
-    mr_array large = images_of(batch, 1, true);
+    mr_array large = view_images(batch, 1, true);
 
     (void)state;
     assert_non_null(pixels);
     for (int i = 0; i < 4 * N_PIXELS; i++)
         pixels[i] = batch->pixels[i / side / 2 * CONVNET_SIDE + i % side / 2];
-    to_device((void **)&device_pixels, pixels, 4 * N_PIXELS * sizeof *pixels);
+    copy_to_device((void **)&device_pixels, pixels, 4 * N_PIXELS * sizeof *pixels);
     large.shape[2] = large.shape[3] = side;
     large.strides[0] *= 4;
     large.data = device_pixels;
     run_step(gpu, batch, 1, false);
-    double wanted = sums_of(gpu).loss;
+    double wanted = read_sums(gpu).loss;
     assert_true(convnet_take(gpu, &large));
     convnet_forward(gpu);
     convnet_score(gpu, &(struct convnet_targets){.labels = batch->device_labels, .mask = NULL});
-    assert_true(fabs(sums_of(gpu).loss - wanted) < 1e-5);
+    assert_true(fabs(read_sums(gpu).loss - wanted) < 1e-5);
     cudaFree(device_pixels);
     free(pixels);
     free_batch(batch);
     convnet_destroy(gpu);
 }
 
-static void numbers_are_added_and_moved_between_devices(void **state)
+static void numbers_are_added_and_copied_between_devices(void **state)
 {
-    struct convnet *a = whole_net(MR_DEVICE_CUDA, MR_F64),
-                   *b = new_net(MR_DEVICE_CUDA, 1, MR_F64, 0, CONVNET_LAYERS);
+    struct convnet *a = make_whole_net(MR_DEVICE_CUDA, MR_F64),
+                   *b = make_net(MR_DEVICE_CUDA, 1, MR_F64, 0, CONVNET_LAYERS);
     double numbers[3] = {1, 2, 3}, more[3] = {10, 20, 30};
 
     (void)state;
@@ -281,7 +283,7 @@ static void numbers_are_added_and_moved_between_devices(void **state)
     convnet_copy(b, b->gradients, NULL, more, sizeof more);
     convnet_copy(b, b->velocity, a, a->gradients, sizeof numbers);
     convnet_add(b, b->gradients, b->velocity, 3);
-    convnet_add(a, a->gradients, a->velocity, 3); /* not before b has its copy */
+    convnet_add(a, a->gradients, a->velocity, 3); /* must wait until b has its copy */
     convnet_copy(NULL, more, b, b->gradients, sizeof more);
     assert_true(more[0] == 11 && more[1] == 22 && more[2] == 33);
     convnet_destroy(a);
@@ -314,9 +316,9 @@ int main(void)
         ON_A_MACHINE(steps_are_those_of_the_cpu_in_f32),
         ON_A_MACHINE(many_rows_go_through_in_pieces),
         ON_A_MACHINE(no_rows_add_zeros),
-        ON_A_MACHINE(a_wrong_label_is_a_loss_that_is_no_number),
+        ON_A_MACHINE(a_wrong_label_makes_the_loss_nan),
         ON_A_MACHINE(larger_pictures_are_averaged),
-        ON_A_MACHINE(numbers_are_added_and_moved_between_devices),
+        ON_A_MACHINE(numbers_are_added_and_copied_between_devices),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What examples/darknet.diff adds to darknet, with the few types and functions of darknet that it
- * uses: rows are planar floats and one-hot truth, and an epoch has each image once though the
- * network's size changes in it (net->random).
+ * The code that examples/darknet.diff adds to darknet, with the few types and functions of darknet
+ * that it uses. Rows are planar floats and one-hot truth, and an epoch has each image once although
+ * the network's size changes during it (net->random).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static image float_to_image(int w, int h, int c, float *pixels)
 static void random_distort_image(image im, float hue, float saturation, float exposure)
 {
     n_distorted += im.c == 3 && hue == 0.1f && saturation == 1.5f && exposure == 2;
-    im.data[0] = -1; /* rows may be written */
+    im.data[0] = -1; /* shows that rows may be written */
 }
 
 static void free_data(data d)
@@ -109,7 +109,7 @@ static void check_rows(const data *d, const mr_batch *batch, int size)
     }
 }
 
-static void an_epoch_shows_each_image_once_though_sizes_change(void **state)
+static void an_epoch_has_each_image_once_although_sizes_change(void **state)
 {
     millrace_images still = millrace_open(folder, 0), resized = millrace_open(folder, 0);
 
@@ -129,7 +129,7 @@ static void an_epoch_shows_each_image_once_though_sizes_change(void **state)
     millrace_close(&resized);
 }
 
-static void a_network_that_was_trained_before_goes_on_in_its_epoch(void **state)
+static void a_network_that_was_trained_before_continues_its_epoch(void **state)
 {
     millrace_images images = millrace_open(folder, 2 * N_IMAGES + 5);
 
@@ -159,8 +159,8 @@ static void colours_are_distorted_by_darknet_if_the_network_asks_for_it(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_shows_each_image_once_though_sizes_change),
-        cmocka_unit_test(a_network_that_was_trained_before_goes_on_in_its_epoch),
+        cmocka_unit_test(an_epoch_has_each_image_once_although_sizes_change),
+        cmocka_unit_test(a_network_that_was_trained_before_continues_its_epoch),
         cmocka_unit_test(colours_are_distorted_by_darknet_if_the_network_asks_for_it),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What examples/llmc.diff adds to llm.c: its DataLoader gives inputs and targets as the one of
- * llm.c does, and dataloader_reset() goes to the start. Every token of the files is a different
- * number.
+ * The code that examples/llmc.diff adds to llm.c: its DataLoader gives the same inputs and targets
+ * as llm.c's, and dataloader_reset() goes back to the start. Every token of the files is a
+ * different number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static int make_shards(void **state)
     return 0;
 }
 
-/* Take a step; the windows of its rows, counted over both shards. */
+/* Take a step. windows: the numbers of its rows' windows, counted over both shards. */
 static void take_step(DataLoader *loader, int *windows)
 {
     dataloader_next_batch(loader);
@@ -70,7 +70,7 @@ static void in_order_a_reset_goes_to_the_first_window(void **state)
     (void)state;
     dataloader_init(&loader, pattern, B, T, 0, 1, 0);
     assert_int_equal(loader.num_tokens, N_SHARDS * N_TOKENS);
-    /* as llm.c validates: 5 batches from the start, each time */
+    /* as llm.c validates: 5 batches from the start each time */
     for (int pass = 0; pass < 3; pass++) {
         dataloader_reset(&loader);
         for (int step = 0; step < 5; step++) {
@@ -91,7 +91,7 @@ static void shuffled_each_epoch_has_each_window_once_in_another_order(void **sta
     dataloader_init(&loader, pattern, B, T, 0, 1, 1);
     for (int epoch = 0; epoch < 3; epoch++) {
         bool seen[N_SHARDS * N_WINDOWS] = {false};
-        if (epoch == 2) { /* in the middle of an epoch, which is then given up */
+        if (epoch == 2) { /* in the middle of an epoch, which is abandoned */
             take_step(&loader, order[2][0]);
             dataloader_reset(&loader);
         }

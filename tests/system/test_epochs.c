@@ -129,7 +129,7 @@ static void the_next_epoch_is_decoded_while_this_one_is_consumed(void **state)
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     take(loader, (int)mr_loader_n_batches(loader));
     /*
-     * Without asking for epoch 1, its first batches fill every slot, and every buffer of a device.
+     * Epoch 1 is not requested, but its first batches fill every slot and every buffer of a device.
      */
     for (int tries = 0; tries < 1000; tries++) {
         mr_loader_get_stats(loader, &stats);

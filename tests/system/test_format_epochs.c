@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Epochs over images of every format of tests/data/formats.json. A file's bytes say what it is, so
- * all are called .webp; worker processes, which may be linked otherwise than the library, packs, a
- * cache and a tar give the bits of a loader in one process.
+ * Epochs over images of every format of tests/data/formats.json. A file's bytes decide its format,
+ * so all files are called .webp. Worker processes (which may be linked differently from the
+ * library), packs, a cache and a tar must give the same bits as a loader in one process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 static char *folder;
 static char files[4096];
 static int64_t n_files;
-static uint64_t wanted; /* the digest of an epoch over them */
+static uint64_t wanted; /* the digest of an epoch over the files */
 
 static uint64_t digest_of(const char *spec, uint32_t workers, const char *cache)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The examples of the GPU path as programs, linked with the double of the CUDA runtime: they must
- * print what a loader on host:0 gives, in whatever order the double runs the queued work. The
- * double ends a program with status 86 when two accesses to memory are unordered or something is
- * not given back.
+ * The examples of the GPU path as programs, linked with the double of the CUDA runtime. They must
+ * print the results of a loader on host:0, in any order in which the double runs the queued work.
+ * The double ends a program with status 86 if two accesses to memory are unordered or something is
+ * not freed.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -21,7 +21,8 @@
 #include "tests/support/assert_words.h"
 
 /*
- * 66 images: two batches of 32 and one of 2, which is fewer than four GPUs can share; eight of 8.
+ * 66 images: two batches of 32 and one of 2, too few for four GPUs; or eight batches of 8 and one
+ * of 2.
  */
 enum { N_CLASSES = 2, N_EACH = 33, SEEN = 256, N_EPOCHS = 2, TEXT = 4000 };
 
@@ -39,8 +40,8 @@ static int make_folder(void **state)
 }
 
 /*
- * Run a program over the folder. Returns its exit status; what it wrote to stdout, or where
- * redirect says, is in text. /
+ * Run a program over the folder. Returns its exit status. text gets its stdout, or what redirect
+ * selects. /
  */
 static int run_program(const char *program, const char *double_options, const char *arguments,
                        const char *redirect, char *text)
@@ -62,7 +63,7 @@ static int run_program(const char *program, const char *double_options, const ch
 
 /* ---- what they should print ---- */
 
-/* What was seen of an epoch: images and their checksum, added up in any order. */
+/* An epoch's images and their checksum, which does not depend on their order. */
 struct sums {
     int64_t n;
     uint64_t checksum;
@@ -99,7 +100,7 @@ static struct sums sum_epoch(mr_loader *loader, uint64_t epoch)
     return sums;
 }
 
-/* The lines of a program that has these options. */
+/* The lines that a program with these options must print. */
 static void expect_lines(mr_loader_options options, char *text_out)
 {
     mr_dataset *dataset = NULL;
@@ -121,7 +122,7 @@ static void expect_lines(mr_loader_options options, char *text_out)
     mr_dataset_destroy(dataset);
 }
 
-/* Take out the lines that hold a word. */
+/* Remove the lines that contain a word. */
 static void drop_lines(char *text, const char *word)
 {
     char *to = text;
@@ -134,7 +135,7 @@ static void drop_lines(char *text, const char *word)
     *to = '\0';
 }
 
-/* Run it under every schedule. */
+/* Run the program under every schedule. */
 static void compare_schedules(const char *program, uint32_t n_devices, const char *arguments,
                               const char *expected)
 {
@@ -145,14 +146,14 @@ static void compare_schedules(const char *program, uint32_t n_devices, const cha
         int status = run_program(program, options, arguments, "", text);
         if (status != 0)
             fail_msg("%s %s, %s: status %d", program, arguments, options, status);
-        drop_lines(text, "cuda"); /* those of single GPUs */
+        drop_lines(text, "cuda"); /* the lines of single GPUs */
         assert_string_equal(text, expected);
     }
 }
 
 /* ---- the tests ---- */
 
-static void two_streams_see_what_the_host_sees(void **state)
+static void two_streams_get_the_hosts_batches(void **state)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     char expected[TEXT];
@@ -165,7 +166,7 @@ static void two_streams_see_what_the_host_sees(void **state)
     compare_schedules(MR_TEST_GPU_BATCH, 2, "1", expected);
 }
 
-static void a_graph_for_each_buffer_sees_what_the_host_sees(void **state)
+static void a_graph_for_each_buffer_gets_the_hosts_batches(void **state)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     char expected[TEXT];
@@ -181,7 +182,7 @@ static void a_graph_for_each_buffer_sees_what_the_host_sees(void **state)
     compare_schedules(MR_TEST_GRAPH_BATCH, 1, "", expected);
 }
 
-static void parts_on_several_gpus_are_the_whole(void **state)
+static void parts_on_several_gpus_make_the_whole_batch(void **state)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     char expected[TEXT];
@@ -195,8 +196,8 @@ static void parts_on_several_gpus_are_the_whole(void **state)
 }
 
 /*
- * On two GPUs 16 of each 32 and 1 of the last 2; on four 8 of each 32, and the last 2 on the first
- * two.
+ * Of each 32 images each of two GPUs gets 16, each of four 8. Of the last 2 images, the first two
+ * GPUs get one each.
  */
 static void each_gpu_gets_its_chunk(void **state)
 {
@@ -226,7 +227,7 @@ static void labels_on_another_gpu_or_the_host_are_those_of_the_images(void **sta
     compare_schedules(MR_TEST_MODEL_PARALLEL, 2, "1 host", expected);
 }
 
-static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
+static void a_missing_gpu_is_an_error_of_one_line(void **state)
 {
     static const struct {
         const char *program;
@@ -251,10 +252,10 @@ static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
 
 #ifdef MR_TEST_REAL_GPU_BATCH
 /*
- * The program as it is built for users, with CUDA's own runtime: on a machine with GPUs they are
- * hidden from it.
+ * The program as it is built for users, with the real CUDA runtime. GPUs of the machine are hidden
+ * from it.
  */
-static void without_a_gpu_the_real_program_says_so(void **state)
+static void without_a_gpu_the_real_program_reports_it(void **state)
 {
     char text[TEXT];
 
@@ -265,7 +266,7 @@ static void without_a_gpu_the_real_program_says_so(void **state)
     drop_lines(text, "usable CPU");
     if (strcmp(text, "no NVIDIA driver\n") != 0 &&
         strcmp(text, "no CUDA device is visible (CUDA_VISIBLE_DEVICES=)\n") != 0)
-        fail_msg("it says \"%s\"", text);
+        fail_msg("it prints \"%s\"", text);
 }
 #endif
 
@@ -273,14 +274,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #ifdef MR_TEST_REAL_GPU_BATCH
-        cmocka_unit_test(without_a_gpu_the_real_program_says_so),
+        cmocka_unit_test(without_a_gpu_the_real_program_reports_it),
 #endif
-        cmocka_unit_test(two_streams_see_what_the_host_sees),
-        cmocka_unit_test(a_graph_for_each_buffer_sees_what_the_host_sees),
-        cmocka_unit_test(parts_on_several_gpus_are_the_whole),
+        cmocka_unit_test(two_streams_get_the_hosts_batches),
+        cmocka_unit_test(a_graph_for_each_buffer_gets_the_hosts_batches),
+        cmocka_unit_test(parts_on_several_gpus_make_the_whole_batch),
         cmocka_unit_test(each_gpu_gets_its_chunk),
         cmocka_unit_test(labels_on_another_gpu_or_the_host_are_those_of_the_images),
-        cmocka_unit_test(a_gpu_that_is_not_there_is_one_line_of_words),
+        cmocka_unit_test(a_missing_gpu_is_an_error_of_one_line),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

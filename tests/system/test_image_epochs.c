@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole epochs with image operations, policies and padded crops: the same bytes whatever makes
- * them. The oracle is the folder, loaded in the caller's own thread.
+ * Whole epochs with image operations, policies and padded crops have the same bytes in every mode.
+ * The oracle is the folder, loaded in the caller's thread.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -33,8 +33,7 @@ enum {
 };
 
 /*
- * Operations before a crop and behind it, in structures, and every policy. The parts are joined by
- * '+'.
+ * Operations before and after a crop, in structures, and every policy. The parts are joined by '+'.
  */
 static const char *const recipes[][8] = {
     {"random_resized_crop(48,interp=random)", "hflip", "trivial_augment_wide(interp=bilinear)",
@@ -106,11 +105,11 @@ static void bytes_do_not_depend_on_the_number_of_workers(void **state)
         }
 }
 
-/* Workers are programs of their own, which look at the environment when they start. */
+/* Workers are separate programs, which read the environment when they start. */
 static void bytes_do_not_depend_on_the_set_of_loops(void **state)
 {
     (void)state;
-    /* one that the machine lacks is the next best */
+    /* a set that the machine lacks is replaced by the next best */
     static const char *const sets[] = {"c", "avx2", "avx512"};
     mr_loader_options o = options_of(2);
     o.start = MR_START_EXEC;
@@ -142,7 +141,7 @@ static void packs_give_the_bytes_of_the_files(void **state)
     }
 }
 
-/* Small epochs may be over while a worker still packs: at most 30 s. */
+/* Wait until all entries exist, at most 30 s: a small epoch may end while a worker still packs. */
 static void await_full(const char *cache)
 {
     mr_dataset *dataset = mr_test_dataset(photos);
@@ -168,7 +167,7 @@ static void a_cache_gives_the_bytes_of_the_files(void **state)
     o.cache_slowdown = 100;
     mr_dataset *dataset = mr_test_dataset(photos);
     mr_loader *loader = mr_test_loader(dataset, texts[0], &o);
-    for (int round = 0; round < 2; round++) { /* it fills meanwhile */
+    for (int round = 0; round < 2; round++) { /* the cache fills meanwhile */
         uint64_t digests[N_EPOCHS];
         run_epochs(loader, digests);
         assert_memory_equal(digests, oracle[0], sizeof digests);
@@ -183,9 +182,7 @@ static void a_cache_gives_the_bytes_of_the_files(void **state)
         }
 }
 
-/*
- * The batches of an epoch behind its first one; *killed: a worker is killed when that one is there.
- */
+/* The batches of an epoch after its first one. kills: a worker is killed after the first batch. */
 static uint64_t run_rest(mr_loader *loader, uint64_t epoch, bool kills)
 {
     mr_batch *batch;

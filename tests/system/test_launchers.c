@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The training example, unchanged, under every known launcher: two ranks get the same losses, digit
- * by digit. Launchers that are not installed are played by their variables. A launcher's variables
- * in the environment of this test are removed, because the ranks of another launcher would find
- * them.
+ * by digit. If a launcher is not installed, the test sets its variables. A launcher's variables are
+ * removed from this test's environment, because the ranks of another launcher would read them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,19 +26,17 @@ enum { LIMIT_MS = 60000, N_RANKS = 2 };
 static char *folder;
 static char *expected; /* the lines of the first run */
 
-/* ---- what they leave ---- */
+/* ---- results ---- */
 
-/*
- * log.tsv of folder/out-NAME without its last column, which is the time. Ownership: the caller's.
- */
-static char *losses_of(const char *name)
+/* log.tsv of folder/out-NAME without its last column, the time. Ownership: the caller's. */
+static char *read_losses(const char *name)
 {
     char path[512], line[512];
     char *text = calloc(1, 4096);
     snprintf(path, sizeof path, "%s/out-%s/log.tsv", folder, name);
     FILE *file = fopen(path, "r");
     if (!file || !text)
-        fail_msg("%s is not there", path);
+        fail_msg("%s does not exist", path);
     while (fgets(line, sizeof line, file)) {
         char *tab = strrchr(line, '\t');
         assert_non_null(tab);
@@ -54,7 +51,7 @@ static char *losses_of(const char *name)
 static void expect_losses(const char *name)
 {
     double first, loss = 0;
-    char *losses = losses_of(name);
+    char *losses = read_losses(name);
     const char *end = strchr(losses, '\n');
     assert_non_null(end);
     assert_int_equal(sscanf(losses, "%*d %lf", &first), 1);
@@ -69,7 +66,7 @@ static void expect_losses(const char *name)
     free(losses);
 }
 
-/* ---- how they start ---- */
+/* ---- starting ---- */
 
 static void add_training(struct mr_rank_words *argv, const char *name)
 {
@@ -81,7 +78,7 @@ static void add_training(struct mr_rank_words *argv, const char *name)
     mr_rank_words_add(argv, "--workers=1");
 }
 
-/* All ended well, rank 0 tells of the world that it is in, and nothing is left. */
+/* All ended with 0, rank 0 has printed its world, and nothing is left. */
 static void expect_end(struct mr_rank_program *programs, uint32_t n, const char *name,
                        const char *backend)
 {
@@ -105,7 +102,7 @@ static void expect_end(struct mr_rank_program *programs, uint32_t n, const char 
     expect_losses(name);
 }
 
-/* By a launcher: the words before the program's. */
+/* Start ranks by a launcher: argv before the program's. */
 static void launch_ranks(struct mr_rank_words *argv, const struct mr_rank_words *settings,
                          const char *name, const char *backend)
 {
@@ -122,8 +119,7 @@ static void add_address(struct mr_rank_words *settings, uint16_t port)
 }
 
 /*
- * Ranks as processes of their own. settings: format strings with one %u, the rank; port 0: no
- * address.
+ * Start each rank as a process. settings: format strings with one %u, the rank. port 0: no address.
  */
 static void start_ranks(const char *const *settings, uint16_t port, const char *name)
 {
@@ -167,7 +163,7 @@ static void variables_set_by_hand_start_it(void **state)
 }
 
 /*
- * Of PyPI's torch, where there is one. Debian 13's asks for a libuv that it is built without, and
+ * PyPI's torch, if it is installed. Debian 13's asks for libuv, which it is built without, and
  * starts nothing.
  */
 static void torchrun_starts_it(void **state)
@@ -188,7 +184,7 @@ static void torchrun_starts_it(void **state)
     launch_ranks(&argv, NULL, "torchrun", "gloo");
 }
 
-/* MPI keeps what it has allocated until the process ends. */
+/* MPI does not free its memory before the process ends. */
 static void start_mpirun(uint16_t port, const char *name, const char *backend)
 {
 #ifdef MR_TEST_MPIRUN
@@ -207,7 +203,7 @@ static void start_mpirun(uint16_t port, const char *name, const char *backend)
 #endif
 }
 
-/* MPI carries rank 0's address, and is what the group uses. */
+/* MPI carries rank 0's address, and is the group's backend. */
 static void mpirun_starts_it(void **state)
 {
     (void)state;
@@ -220,7 +216,7 @@ static void mpirun_with_an_address_starts_it_on_gloo(void **state)
     start_mpirun(mr_rank_program_port(), "mpirun-gloo", "gloo");
 }
 
-/* MPICH's mpiexec, by its variables. */
+/* MPICH's mpiexec, played by its variables. */
 static void mpich_s_variables_start_it(void **state)
 {
     static const char *const settings[] = {"PMI_RANK=#", "PMI_SIZE=2", "MPI_LOCALRANKID=#",
@@ -247,7 +243,7 @@ static void start_slurm(uint16_t port, const char *name)
     start_ranks(settings, port, name);
 }
 
-/* The first host of the list, and a port from the job's and the step's id. */
+/* The first host of the list, and a port from the ids of job and step. */
 static void srun_s_variables_start_it(void **state)
 {
     (void)state;
@@ -260,7 +256,7 @@ static void srun_s_variables_with_an_address_start_it(void **state)
     start_slurm(mr_rank_program_port(), "srun-address");
 }
 
-/* ---- the rest ---- */
+/* ---- set-up ---- */
 
 static int make_pictures(void **state)
 {
@@ -285,13 +281,13 @@ static void set_environment(void)
                                         "SLURM_JOB_ID", "SLURM_STEP_ID", "MR_MODULE_PATH"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
-    setenv("CUDA_VISIBLE_DEVICES", "", 1); /* on the host, wherever this runs */
+    setenv("CUDA_VISIBLE_DEVICES", "", 1); /* computes on the host on every machine */
     /* the same sums each time, and two ranks on two cores */
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
-    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* Open MPI 5 */
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* for Open MPI 5 */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
 }
 

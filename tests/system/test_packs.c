@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pack gives the same bytes as its folder, in every array, for every encoding and reader. The
- * oracle is the folder, loaded in the caller's own thread. Damaged files are included: their errors
- * are compared too, except for the name at the beginning.
+ * oracle is the folder, loaded in the caller's thread. There are damaged files too: their errors
+ * must be the same except for the name at the beginning.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void make_pack(const char *spec, const char *dir, int kind)
     mr_dataset_destroy(dataset);
 }
 
-/* What a loader gave: checksums, and the words about what is damaged. */
+/* What a loader gave: checksums, and the messages about damage. */
 struct given {
     uint64_t digests[N_EPOCHS];
     uint64_t n_samples;
@@ -68,8 +68,8 @@ struct given {
 };
 
 /*
- * The damage in the order of its indices: without workers it is found in that of the batches, which
- * is the same.
+ * List the damage in the order of the indices. Without workers it is found in the order of the
+ * batches, which is the same.
  */
 static void list_damaged(const mr_loader *loader, struct given *given)
 {
@@ -83,8 +83,8 @@ static void list_damaged(const mr_loader *loader, struct given *given)
     }
 }
 
-static void take(mr_dataset *dataset, const char *transform, const mr_loader_options *options,
-                 struct given *given)
+static void run_loader(mr_dataset *dataset, const char *transform, const mr_loader_options *options,
+                       struct given *given)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     memset(given, 0, sizeof *given);
@@ -130,7 +130,7 @@ static void assert_same(const struct given *got, const struct given *expected, c
                      got->words[i], (long long)expected->damaged[i], expected->words[i]);
 }
 
-static mr_loader_options plain(mr_on_error policy)
+static mr_loader_options plain_options(mr_on_error policy)
 {
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     o.batch_size = 8;
@@ -141,28 +141,28 @@ static mr_loader_options plain(mr_on_error policy)
     return o;
 }
 
-static void take_folder(const char *spec, const char *transform, mr_on_error policy,
-                        struct given *given)
+static void run_folder(const char *spec, const char *transform, mr_on_error policy,
+                       struct given *given)
 {
     mr_dataset *dataset = mr_test_dataset(spec);
-    mr_loader_options o = plain(policy);
-    take(dataset, transform, &o, given);
+    mr_loader_options o = plain_options(policy);
+    run_loader(dataset, transform, &o, given);
     mr_dataset_destroy(dataset);
 }
 
 static void check_transform(const char *transform, mr_on_error policy)
 {
     struct given expected, got;
-    take_folder(folder, transform, policy, &expected);
+    run_folder(folder, transform, policy, &expected);
     assert_true(expected.n_damaged > 0);
     assert_true(expected.n_valid > 0 || policy == MR_ON_ERROR_FAIL);
     for (int k = 0; k < N_KINDS; k++) {
         char what[160];
-        mr_loader_options o = plain(policy);
+        mr_loader_options o = plain_options(policy);
         mr_dataset *dataset = open_pack(k);
         assert_int_equal(mr_dataset_count(dataset), n_files);
         snprintf(what, sizeof what, "%s, %s", kinds[k].name, transform);
-        take(dataset, transform, &o, &got);
+        run_loader(dataset, transform, &o, &got);
         assert_same(&got, &expected, what);
         mr_dataset_destroy(dataset);
     }
@@ -179,7 +179,7 @@ static void every_transform_gives_the_bytes_of_the_folder(void **state)
         "exif+train:48",
         "exif+eval:72:64",
         "random_resized_crop(64,scale=0.01:0.05)", /* few pixels, any corner */
-        /* beyond the edges; smaller images are damaged */
+        /* crops beyond the edges; smaller images are damaged */
         "random_crop(70,padding=9)",
         "center_crop(100)",                         /* crop only */
         "resize(40)+random_crop(32)+resize(24:28)", /* several stages */
@@ -203,17 +203,17 @@ static void workers_and_readers_change_nothing(void **state)
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
     static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
     struct given expected, got;
-    take_folder(folder, "train:224", MR_ON_ERROR_SKIP, &expected);
+    run_folder(folder, "train:224", MR_ON_ERROR_SKIP, &expected);
     for (int k = 0; k < N_KINDS; k++) {
         mr_dataset *dataset = open_pack(k);
         for (int i = 0; i < 6; i++) {
             char what[80];
-            mr_loader_options o = plain(MR_ON_ERROR_SKIP);
+            mr_loader_options o = plain_options(MR_ON_ERROR_SKIP);
             o.num_workers = workers[i / 2];
             o.reader = readers[i % 2];
             snprintf(what, sizeof what, "%s, %u workers, reader %d", kinds[k].name, o.num_workers,
                      (int)o.reader);
-            take(dataset, "train:224", &o, &got);
+            run_loader(dataset, "train:224", &o, &got);
             assert_same(&got, &expected, what);
         }
         mr_dataset_destroy(dataset);
@@ -225,17 +225,17 @@ static void starts_and_reads_ahead_change_nothing(void **state)
     (void)state;
     static const mr_start starts[] = {MR_START_EXEC, MR_START_FORK, MR_START_THREAD};
     struct given expected, got;
-    take_folder(folder, "train:64", MR_ON_ERROR_ZERO, &expected);
+    run_folder(folder, "train:64", MR_ON_ERROR_ZERO, &expected);
     mr_dataset *dataset = open_pack(0);
     for (int i = 0; i < 6; i++) {
         char what[80];
-        mr_loader_options o = plain(MR_ON_ERROR_ZERO);
+        mr_loader_options o = plain_options(MR_ON_ERROR_ZERO);
         o.num_workers = 2;
         o.start = starts[i % 3];
         o.read_ahead = i < 3 ? 1 : 64;
         o.reader = MR_READER_AUTO;
         snprintf(what, sizeof what, "start %d, %u reads ahead", (int)o.start, o.read_ahead);
-        take(dataset, "train:64", &o, &got);
+        run_loader(dataset, "train:64", &o, &got);
         assert_same(&got, &expected, what);
     }
     mr_dataset_destroy(dataset);
@@ -245,15 +245,15 @@ static void verified_samples_are_the_same(void **state)
 {
     (void)state;
     struct given expected, got;
-    take_folder(folder, "train:64", MR_ON_ERROR_SKIP, &expected);
+    run_folder(folder, "train:64", MR_ON_ERROR_SKIP, &expected);
     for (int k = 0; k < N_KINDS; k++) {
         mr_dataset *dataset = open_pack(k);
         for (uint32_t workers = 0; workers < 3; workers += 2) {
-            mr_loader_options o = plain(MR_ON_ERROR_SKIP);
+            mr_loader_options o = plain_options(MR_ON_ERROR_SKIP);
             o.num_workers = workers ? workers : MR_NO_WORKERS;
             o.reader = MR_READER_AUTO;
             o.verify_packs = true;
-            take(dataset, "train:64", &o, &got);
+            run_loader(dataset, "train:64", &o, &got);
             assert_same(&got, &expected, kinds[k].name);
         }
         mr_dataset_destroy(dataset);
@@ -267,11 +267,11 @@ static void floats_and_layouts_are_the_same(void **state)
     mr_dataset *from_files = mr_test_dataset(folder);
     mr_dataset *dataset = open_pack(0);
     for (int layout = MR_NCHW; layout <= MR_NHWC; layout++) {
-        mr_loader_options o = plain(MR_ON_ERROR_ZERO);
+        mr_loader_options o = plain_options(MR_ON_ERROR_ZERO);
         o.dtype = MR_F32;
         o.layout = (mr_layout)layout;
-        take(from_files, "train:48", &o, &expected);
-        take(dataset, "train:48", &o, &got);
+        run_loader(from_files, "train:48", &o, &expected);
+        run_loader(dataset, "train:48", &o, &got);
         assert_same(&got, &expected, "f32");
     }
     mr_dataset_destroy(dataset);
@@ -299,8 +299,8 @@ static void names_and_classes_are_those_of_the_folder(void **state)
     mr_dataset_destroy(from_files);
 }
 
-/* Where no transform fixes the size, the first good image does: of a pack by its index. */
-static void sizes_that_the_images_bring_are_the_same(void **state)
+/* If the transform does not fix the size, the first good image does; a pack's index has it. */
+static void sizes_that_the_first_image_fixes_are_the_same(void **state)
 {
     (void)state;
     static const char *const transforms[] = {"none", "exif"};
@@ -314,21 +314,18 @@ static void sizes_that_the_images_bring_are_the_same(void **state)
         mr_dataset *dataset = mr_test_dataset(spec);
         for (size_t t = 0; t < 2; t++) {
             struct given expected, got;
-            mr_loader_options o = plain(MR_ON_ERROR_ZERO);
-            take_folder(same, transforms[t], MR_ON_ERROR_ZERO, &expected);
-            /* the turned one is 40x60 then */
+            mr_loader_options o = plain_options(MR_ON_ERROR_ZERO);
+            run_folder(same, transforms[t], MR_ON_ERROR_ZERO, &expected);
+            /* the turned image is 40x60 then */
             assert_int_equal(expected.n_damaged, N_EPOCHS * (t == 0 ? 1 : 2));
-            take(dataset, transforms[t], &o, &got);
+            run_loader(dataset, transforms[t], &o, &got);
             assert_same(&got, &expected, transforms[t]);
         }
         mr_dataset_destroy(dataset);
     }
 }
 
-/*
- * The rows of a crop are all that is read of a pack's picture, and with verify_packs it is read
- * whole.
- */
+/* Of a pack's picture only the rows of the crop are read; with verify_packs it is read whole. */
 static void crop_reads_only_its_rows(void **state)
 {
     (void)state;
@@ -337,7 +334,7 @@ static void crop_reads_only_its_rows(void **state)
     for (int verify = 0; verify < 2; verify++) {
         struct mr_test_epoch epoch;
         mr_loader_stats stats = MR_LOADER_STATS_INIT;
-        mr_loader_options o = plain(MR_ON_ERROR_ZERO);
+        mr_loader_options o = plain_options(MR_ON_ERROR_ZERO);
         o.verify_packs = verify;
         mr_loader *loader = mr_test_loader(dataset, "random_resized_crop(32,scale=0.01:0.02)", &o);
         epoch = mr_test_epoch_run(loader, 0);
@@ -377,7 +374,7 @@ int main(void)
         cmocka_unit_test(verified_samples_are_the_same),
         cmocka_unit_test(floats_and_layouts_are_the_same),
         cmocka_unit_test(names_and_classes_are_those_of_the_folder),
-        cmocka_unit_test(sizes_that_the_images_bring_are_the_same),
+        cmocka_unit_test(sizes_that_the_first_image_fixes_are_the_same),
         cmocka_unit_test(crop_reads_only_its_rows),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs that are cut short or altered, in shard or index: the affected samples are damaged, named
- * and counted under the chosen policy. All others keep their bytes, and nothing crashes.
+ * Packs that are truncated or altered, in shard or index. The affected samples are damaged, named
+ * and counted under the chosen policy. All other samples have their bytes, and nothing crashes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 
 enum { N_CLASSES = 2, N_IMAGES = 16, N = N_CLASSES * N_IMAGES, PATH = 600 };
 
-/* A folder of good photographs, which stays, and a pack of it, made anew for each test. */
+/* One folder of good photographs for all tests, and a new pack of it for each test. */
 static char *work;
 static char folder[PATH];
 static char pack[PATH];
@@ -56,7 +56,7 @@ static struct mr_test_epoch run_folder(const char *transform)
     return epoch;
 }
 
-/* Ways in which a pack is read. */
+/* Ways to read a pack. */
 static const struct way {
     uint32_t workers;
     mr_reader_kind reader;
@@ -67,8 +67,8 @@ static const struct way {
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
 /*
- * One epoch with zeros for what is damaged: just the samples in is_bad are, with these words, and
- * all others are those of the folder. words NULL: any.
+ * Run one epoch with zeros for damaged samples. Exactly the samples in is_bad must be damaged, with
+ * these words, and all others must equal the folder's. words NULL: any.
  */
 static void check_bad(mr_dataset *dataset, mr_loader_options o, const char *transform,
                       const bool is_bad[N], const char *words)
@@ -112,7 +112,7 @@ static void check_bad_all_ways(mr_dataset *dataset, bool verify, const bool is_b
     }
 }
 
-static void shard_that_is_cut_short_damages_what_was_behind(void **state)
+static void truncated_shard_damages_the_samples_after_the_cut(void **state)
 {
     (void)state;
     bool is_bad[N] = {0};
@@ -132,7 +132,7 @@ static void shard_that_is_cut_short_damages_what_was_behind(void **state)
         fail_msg("'%s' does not name the shard", error.text);
 }
 
-/* A crop that ends before the cut is whole. */
+/* A crop that ends before the cut is complete. */
 static void crop_above_the_cut_is_not_damaged(void **state)
 {
     (void)state;
@@ -164,8 +164,11 @@ static void every_flipped_byte_is_found_by_verifying(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Opened by each worker when it needs one; a folder's file that is missing is no other case. */
-static void shard_that_goes_away_damages_its_samples(void **state)
+/*
+ * Each worker opens a shard when it needs it. A missing file of a folder is handled in the same
+ * way.
+ */
+static void missing_shard_damages_its_samples(void **state)
 {
     (void)state;
     bool is_bad[N];
@@ -179,8 +182,8 @@ static void shard_that_goes_away_damages_its_samples(void **state)
 }
 
 /*
- * Each row that a crop reads is compared with its checksum: an altered sample has its pixels or
- * none.
+ * Each row that a crop reads is compared with its checksum, so an altered sample has its own pixels
+ * or is damaged.
  */
 static void flipped_bytes_never_make_other_pixels(void **state)
 {
@@ -216,7 +219,7 @@ static void flipped_bytes_never_make_other_pixels(void **state)
     mr_test_epoch_free(&expected);
 }
 
-/* Entries of the index that make no sense, behind a right checksum. */
+/* Invalid entries of an index that has a correct checksum. */
 
 static struct mr_pack_sample *sample_at(uint8_t *index, int64_t i)
 {
@@ -274,7 +277,7 @@ static void (*const edits[])(uint8_t *, int64_t) = {set_width,    set_rows,     
                                                     set_offset,   set_shard,    set_huge};
 enum { N_EDITS = sizeof edits / sizeof *edits };
 
-/* Every third sample is bad; where one names a shard that is not there, so does the error. */
+/* Make every third sample invalid. If its entry names a missing shard, so does the error. */
 static void edit_index(bool is_bad_out[N])
 {
     memset(is_bad_out, 0, N * sizeof *is_bad_out);
@@ -284,7 +287,7 @@ static void edit_index(bool is_bad_out[N])
     }
 }
 
-static void entry_that_makes_no_sense_is_damage(void **state)
+static void invalid_entry_is_damage(void **state)
 {
     (void)state;
     bool is_bad[N];
@@ -318,7 +321,7 @@ static void entry_that_makes_no_sense_is_damage(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void bad_entry_is_replaced_where_that_is_the_policy(void **state)
+static void bad_entry_is_replaced_under_the_policy_skip(void **state)
 {
     (void)state;
     bool is_bad[N];
@@ -346,7 +349,7 @@ static void bad_entry_is_replaced_where_that_is_the_policy(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Whatever crop is drawn: the limit holds for all that the pack keeps of a sample. */
+/* The limit applies to the whole sample in the pack, for any crop. */
 static void limits_hold_for_the_whole_sample(void **state)
 {
     (void)state;
@@ -368,7 +371,7 @@ static void limits_hold_for_the_whole_sample(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Kills one living worker every 40 ms, round robin, until told to stop. */
+/* Kills one living worker every 40 ms, round robin, until it is stopped. */
 struct killer {
     mr_loader *loader;
     _Atomic bool stop;
@@ -453,13 +456,13 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_PACK(shard_that_is_cut_short_damages_what_was_behind),
+        WITH_PACK(truncated_shard_damages_the_samples_after_the_cut),
         WITH_PACK(crop_above_the_cut_is_not_damaged),
         WITH_PACK(every_flipped_byte_is_found_by_verifying),
-        WITH_PACK(shard_that_goes_away_damages_its_samples),
+        WITH_PACK(missing_shard_damages_its_samples),
         WITH_PACK(flipped_bytes_never_make_other_pixels),
-        WITH_PACK(entry_that_makes_no_sense_is_damage),
-        WITH_PACK(bad_entry_is_replaced_where_that_is_the_policy),
+        WITH_PACK(invalid_entry_is_damage),
+        WITH_PACK(bad_entry_is_replaced_under_the_policy_skip),
         WITH_PACK(limits_hold_for_the_whole_sample),
         WITH_PACK(kills_change_no_byte),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs of files with marks: whatever becomes of the marks, batches are those of the folder.
- * test_packs.c compares packs that are sound.
+ * Packs of files with marks: whatever damages the marks, batches are those of the folder.
+ * test_packs.c compares undamaged packs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,8 +51,8 @@ struct given {
     mr_loader_stats stats;
 };
 
-static struct given take(mr_dataset *dataset, const char *transform,
-                         const mr_loader_options *options)
+static struct given run_loader(mr_dataset *dataset, const char *transform,
+                               const mr_loader_options *options)
 {
     struct given given = {.stats = MR_LOADER_STATS_INIT};
     mr_loader *loader = mr_test_loader(dataset, transform, options);
@@ -67,18 +67,18 @@ static struct given take(mr_dataset *dataset, const char *transform,
 }
 
 /*
- * Take it with and without workers, with and without reading all: the batches and the damage of the
- * folder.
+ * Run the pack with and without workers, with and without verify_packs. Batches and damage must be
+ * the folder's.
  */
 static void expect_folder(const char *transform, const char *what)
 {
     mr_dataset *from_files = mr_test_dataset(folder), *dataset = open_pack(pack);
     mr_loader_options options = plain();
-    struct given expected = take(from_files, transform, &options);
+    struct given expected = run_loader(from_files, transform, &options);
     for (int i = 0; i < 4; i++) {
         options.num_workers = i % 2 ? 2 : MR_NO_WORKERS;
         options.verify_packs = i >= 2;
-        struct given got = take(dataset, transform, &options);
+        struct given got = run_loader(dataset, transform, &options);
         if (got.digest != expected.digest || got.stats.n_damaged != expected.stats.n_damaged ||
             got.stats.n_warnings != expected.stats.n_warnings)
             fail_msg("%s, %s, way %d: %llu damaged, %llu warnings; of the folder %llu and %llu",
@@ -122,7 +122,7 @@ static void damaged_marks_change_no_batch(void **state)
     assert_non_null(damaged);
     for (int t = 0; t < 2; t++) {
         memcpy(damaged, sound, len);
-        for (size_t at = 3; at < len; at += 101) /* most samples have a wrong bit, some have none */
+        for (size_t at = 3; at < len; at += 101) /* most samples have a wrong bit, some do not */
             damaged[at] ^= (uint8_t)(1u << at % 8);
         write_marks(damaged, len);
         expect_folder(transforms[t], "wrong bits");
@@ -137,8 +137,8 @@ static void damaged_marks_change_no_batch(void **state)
 }
 
 /*
- * The file of marks is cut while the pack is in use: what was read for nothing counts, as do the
- * files.
+ * The file of marks is truncated while the pack is in use. The statistics count the bytes that were
+ * read in vain and those of the files.
  */
 static void marks_that_cannot_be_read_change_no_batch(void **state)
 {
@@ -147,13 +147,13 @@ static void marks_that_cannot_be_read_change_no_batch(void **state)
     uint8_t *sound = read_marks(&len);
     mr_dataset *from_files = mr_test_dataset(folder), *dataset = open_pack(pack);
     mr_loader_options options = plain();
-    struct given expected = take(from_files, "train:40", &options);
-    struct given by_marks = take(dataset, "train:40", &options);
+    struct given expected = run_loader(from_files, "train:40", &options);
+    struct given by_marks = run_loader(dataset, "train:40", &options);
     assert_int_equal(truncate(marks, 0), 0);
     for (int i = 0; i < 2; i++) {
         options.num_workers = i ? 2 : MR_NO_WORKERS;
         options.reader = i ? MR_READER_AUTO : MR_READER_PREAD;
-        struct given got = take(dataset, "train:40", &options);
+        struct given got = run_loader(dataset, "train:40", &options);
         assert_int_equal(got.digest, expected.digest);
         assert_int_equal(got.stats.n_damaged, expected.stats.n_damaged);
         assert_true(got.stats.bytes_read > by_marks.stats.bytes_read);
@@ -165,8 +165,8 @@ static void marks_that_cannot_be_read_change_no_batch(void **state)
 }
 
 /*
- * The second next, since some neighbours are of one size and have the same tables: their marks are
- * not told apart.
+ * Swap with the sample after the next: some neighbours have the same size and tables, so their
+ * marks cannot be distinguished.
  */
 static void swap_marks(uint8_t *index, int64_t i)
 {
@@ -216,8 +216,8 @@ static void a_crop_reads_only_its_rows(void **state)
     mr_dataset_destroy(dataset);
     for (int i = 0; i < 2; i++) {
         dataset = open_pack(i == 0 ? pack : plain_pack);
-        bytes[i] =
-            take(dataset, "random_resized_crop(32,scale=0.01:0.02)", &options).stats.bytes_read;
+        bytes[i] = run_loader(dataset, "random_resized_crop(32,scale=0.01:0.02)", &options)
+                       .stats.bytes_read;
         mr_dataset_destroy(dataset);
     }
     if (bytes[0] > bytes[1] * 3 / 4)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A machine whose libjpeg cannot take coefficients: a loader over a pack ends with that error under
- * every policy, and does not call each sample damaged. The linker redirects the codec's call here
- * (--wrap), so workers are threads.
+ * every policy and does not report each sample as damaged. The linker redirects the codec's call to
+ * this file (--wrap), so workers are threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static void loader_ends_with_the_error(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void files_as_they_are_need_no_such_libjpeg(void **state)
+static void unchanged_files_do_not_need_coefficients(void **state)
 {
     (void)state;
     mr_dataset *dataset = mr_test_dataset(spec[1]);
@@ -112,7 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loader_ends_with_the_error),
-        cmocka_unit_test(files_as_they_are_need_no_such_libjpeg),
+        cmocka_unit_test(unchanged_files_do_not_need_coefficients),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

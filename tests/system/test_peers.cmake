@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# bench/peers and bench/compare, with peers that are played by scripts.
+# bench/peers and bench/compare; scripts play the peers.
 if(Python3_FOUND AND NOT MILLRACE_SANITIZE)
   set(programs "")
   if(TARGET millrace-bench-ours AND TARGET millrace-bench-light)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What docs/plug-in.md says of darknet-like trainers, on examples/plug_darknet.c: X holds what a
- * loader of bytes gives, divided by 255, in planes; y has a one for the class; an epoch shows each
- * image once; and the trainer learns.
+ * What docs/plug-in.md says about trainers like darknet, for examples/plug_darknet.c: X has a
+ * loader's bytes divided by 255, in planes; y has a one for the class; an epoch has each image
+ * once; and the trainer learns.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,7 +97,7 @@ static void rows_are_bytes_over_255_and_truth_is_one_hot(void **state)
     mr_dataset_destroy(args.dataset);
 }
 
-static void an_epoch_shows_no_image_twice(void **state)
+static void an_epoch_has_no_image_twice(void **state)
 {
     load_args args = {.n = 4, .w = SIDE, .h = SIDE};
     int64_t first[2] = {-1, -1};
@@ -128,7 +128,7 @@ static void an_epoch_shows_no_image_twice(void **state)
 
 /* ---- the program ---- */
 
-/* The class says which of the three planes is brighter. */
+/* The class decides which of the three planes is brighter. */
 static void write_pictures(const char *name, int n)
 {
     uint8_t *records = malloc((size_t)n * RECORD);
@@ -180,7 +180,7 @@ static void the_trainer_learns(void **state)
         fail_msg("after three epochs the loss is %f, %f %% are right", loss, right);
 }
 
-static void what_is_no_dataset_is_one_line_of_words(void **state)
+static void a_missing_dataset_is_an_error_of_one_line(void **state)
 {
     char text[4000];
 
@@ -194,9 +194,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(rows_are_bytes_over_255_and_truth_is_one_hot, make_folder),
-        cmocka_unit_test_setup(an_epoch_shows_no_image_twice, make_folder),
+        cmocka_unit_test_setup(an_epoch_has_no_image_twice, make_folder),
         cmocka_unit_test_setup(the_trainer_learns, make_folder),
-        cmocka_unit_test(what_is_no_dataset_is_one_line_of_words),
+        cmocka_unit_test(a_missing_dataset_is_an_error_of_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

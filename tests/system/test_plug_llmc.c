@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What docs/plug-in.md says of llm.c-like trainers, on examples/plug_llmc.c: in order, one rank
- * gets what llm.c's own loader would read; several ranks share each step's tokens; and two ranks
- * learn together. Every token of these files is a different number, so that the first token
- * identifies a window.
+ * What docs/plug-in.md says about trainers like llm.c, for examples/plug_llmc.c. Without shuffling
+ * one rank gets the tokens that llm.c's own loader would read, several ranks share each step's
+ * tokens, and two ranks learn together. Every token of these files is a different number, so the
+ * first token identifies a window.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,15 +26,15 @@ int mr_test_plug_main(int argc, char **argv);
 
 enum { B = 3, T = 5, N_SHARDS = 3, MAX_TOKENS = 4000 };
 
-/* Windows of each: 24, 30, 8; some tokens are left over. */
+/* The shards have 24, 30 and 8 windows; some tokens are left over. */
 static const int n_tokens[N_SHARDS] = {24 * T + 1, 30 * T + 4, 8 * T + 2};
 
 static char *folder;
 static char pattern[5000];
 
 /*
- * A token file as llm.c's scripts write them; tokens count up from first, or follow a rule below
- * 61.
+ * Write a token file as llm.c's scripts do. Tokens count up from first, or follow a rule and are
+ * below 61.
  */
 static void write_shard(const char *name, int n, int first, bool rule)
 {
@@ -73,7 +73,9 @@ static int windows_of(int shard)
     return (n_tokens[shard] - 1) / T;
 }
 
-/* One row of inputs and targets; returns the number of the window, counted over all shards. */
+/*
+ * Check one row of inputs and targets. Returns the number of its window, counted over all shards.
+ */
 static int check_row(const DataLoader *loader, int row)
 {
     const int *inputs = loader->inputs + row * T, *targets = loader->targets + row * T;
@@ -91,11 +93,8 @@ static int check_row(const DataLoader *loader, int row)
     return window;
 }
 
-/*
- * The first two shards hold multiples of B windows, as llm.c's steps would leave nothing of them
- * out.
- */
-static void in_order_one_rank_gets_what_llmc_reads(void **state)
+/* The first two shards have multiples of B windows, so llm.c would leave out nothing of them. */
+static void unshuffled_one_rank_gets_what_llmc_reads(void **state)
 {
     DataLoader loader;
     int n = 0;
@@ -107,12 +106,12 @@ static void in_order_one_rank_gets_what_llmc_reads(void **state)
         for (int row = 0; row < B; row++)
             assert_int_equal(check_row(&loader, row), n++);
     }
-    dataloader_next_batch(&loader); /* goes on with the next epoch */
+    dataloader_next_batch(&loader); /* continues with the next epoch */
     assert_int_equal(check_row(&loader, 0), 0);
     dataloader_free(&loader);
 }
 
-static void ranks_in_order_share_the_tokens_of_a_step(void **state)
+static void unshuffled_ranks_share_the_tokens_of_a_step(void **state)
 {
     enum { N_RANKS = 2 };
     DataLoader loaders[N_RANKS];
@@ -159,7 +158,7 @@ static void shuffled_ranks_see_no_window_twice(void **state)
 
 /* ---- the program ---- */
 
-/* What a child prints that calls body(); returns its status. */
+/* Run body() in a child. text gets what it prints; returns its status. */
 static int run_child(void (*body)(char *const *argv), char *const *argv, char *text, size_t size)
 {
     int ends[2], status;
@@ -239,7 +238,7 @@ static void two_ranks_learn_together(void **state)
     learns_with(run_two_ranks);
 }
 
-static void a_file_that_is_none_is_named(void **state)
+static void a_file_that_is_not_a_shard_is_named(void **state)
 {
     static const char words[] = "no tokens";
     char text[4000], plug[] = MR_TEST_PLUG;
@@ -254,12 +253,12 @@ static void a_file_that_is_none_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(in_order_one_rank_gets_what_llmc_reads, make_shards),
-        cmocka_unit_test_setup(ranks_in_order_share_the_tokens_of_a_step, make_shards),
+        cmocka_unit_test_setup(unshuffled_one_rank_gets_what_llmc_reads, make_shards),
+        cmocka_unit_test_setup(unshuffled_ranks_share_the_tokens_of_a_step, make_shards),
         cmocka_unit_test_setup(shuffled_ranks_see_no_window_twice, make_shards),
         cmocka_unit_test_setup(the_trainer_learns, make_shards),
         cmocka_unit_test_setup(two_ranks_learn_together, make_shards),
-        cmocka_unit_test_setup(a_file_that_is_none_is_named, make_shards),
+        cmocka_unit_test_setup(a_file_that_is_not_a_shard_is_named, make_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same (seed, epoch) gives the same bytes, however they are made. The oracle is the caller's
- * own thread with the simplest reader; every other way must give the same bytes in every array.
+ * The same (seed, epoch) gives the same bytes in every mode. The oracle is the caller's thread with
+ * the simplest reader. Every other mode must give the same bytes in every array.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static mr_loader_options base_options(void)
     return o;
 }
 
-/* Digests of the first epochs, made one after the other by one loader. */
+/* Digests of the first epochs, all from one loader. */
 static void digests_of(const char *transform, const mr_loader_options *options,
                        uint64_t digests_out[N_EPOCHS])
 {
@@ -79,7 +79,7 @@ static void bytes_do_not_depend_on_the_number_of_workers(void **state)
     }
 }
 
-/* Image operations before a crop, behind it, and in structures. */
+/* Image operations before and after a crop, and in structures. */
 #define IMAGE_OPS                                                                                  \
     "equalize(0.3)+random_resized_crop(48)+hflip+random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+" \
     "random_grayscale(0."                                                                          \

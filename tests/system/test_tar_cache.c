@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cache of the members of tar shards, in both forms: the bytes are those without it, while it
- * fills, from it, when workers are killed, and after a shard was replaced. The oracle is the same
- * dataset without a cache, loaded in the caller's own thread.
+ * A cache of the members of tar shards, in both forms. The bytes are those of the same dataset
+ * without a cache: while the cache fills, when it is full, when workers are killed, and after a
+ * shard was replaced. The oracle is loaded in the caller's thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@
 #include "tests/support/processes.h"
 #include "tests/support/shards.h"
 
-/* ThreadSanitizer takes descriptors that a starting worker opens for ones of this process. */
+/* ThreadSanitizer mistakes descriptors that a starting worker opens for this process's. */
 #if defined(__SANITIZE_THREAD__)
 #define MR_TEST_TSAN 1
 #elif defined(__has_feature)
@@ -36,7 +36,7 @@
 #endif
 #endif
 
-/* The last of each shard is progressive, and has no marks. */
+/* The last image of each shard is progressive, so it has no marks. */
 enum {
     N_SHARDS = 3,
     N_EACH = 8,
@@ -49,8 +49,8 @@ static char *folder;
 static char cache[4096];
 
 /*
- * All images have the same size, so that another shard may have the same places. Old, so that the
- * cache trusts it.
+ * All images have the same size, so that another shard can have the same places. The shard is old,
+ * so that the cache trusts it.
  */
 static void write_shard(int s, uint32_t seed, int seconds)
 {
@@ -88,7 +88,7 @@ static int set_up(void **state)
     folder = mr_test_folder_create();
     for (int s = 0; s < N_SHARDS; s++)
         write_shard(s, 100 * (uint32_t)s, 0);
-    mr_test_sleep_ms(70); /* a cache leaves alone what changed a moment ago */
+    mr_test_sleep_ms(70); /* a cache skips files that changed a moment ago */
     return 0;
 }
 
@@ -130,7 +130,7 @@ static uint64_t oracle(mr_dataset *shards, uint64_t number)
 }
 
 /*
- * Two epochs of one loader, with a worker killed before each where kills is set. Returns the
+ * Run two epochs of one loader. kills: kill a worker before each epoch. Returns the number of
  * samples from the cache.
  */
 static uint64_t run_epochs(mr_dataset *shards, uint32_t workers, mr_cache_form form, bool kills)
@@ -183,7 +183,7 @@ static void bits_are_the_same_while_it_fills_and_from_it(void **state)
         fill(shards, forms[f]);
         assert_int_equal(run_epochs(shards, MR_NO_WORKERS, forms[f], false),
                          2 * n_entries(forms[f]));
-        /* workers are ahead */
+        /* more, because workers are ahead */
         assert_true(run_epochs(shards, 2, forms[f], false) >= 2 * n_entries(forms[f]));
     }
     mr_dataset_destroy(shards);
@@ -202,7 +202,7 @@ static void killed_workers_change_nothing(void **state)
 }
 #endif
 
-/* Of a glob in another order too: entries are known by shard and place. */
+/* Also for a glob and another order, because an entry's key is shard and place. */
 static void entries_are_found_by_another_spec_of_the_same_shards(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void entries_are_found_by_another_spec_of_the_same_shards(void **state)
     mr_dataset_destroy(shards);
 }
 
-/* Places and sizes stay, only the time of change is another. */
+/* Places and sizes stay the same, only the time of change differs. */
 static void a_shard_that_was_replaced_is_read_again(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void a_shard_that_was_replaced_is_read_again(void **state)
         uint64_t before = oracle(shards, 0);
         write_shard(1, 5000 + (uint32_t)f * 100, 10 + (int)f);
         mr_test_sleep_ms(70);
-        mr_dataset_destroy(shards); /* its places are not those of the new shard */
+        mr_dataset_destroy(shards); /* its places are those of the old shard */
         shards = open_shards();
         assert_true(oracle(shards, 0) != before);
         assert_int_equal(census(shards).n_filled_stale, N_EACH);

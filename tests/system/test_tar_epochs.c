@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole epochs over tar shards. The oracle is a list of the same images, as files, in the order of
- * the members: the order, the pixels and the labels must be the same, however the shards are read.
+ * the members. Order, pixels and labels must be the same in every mode.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ enum { N_SHARDS = 7, N_EACH = 13, N = N_SHARDS * N_EACH };
 static char *folder;
 static mr_dataset *files, *shards;
 
-/* Image i, to a file and to its shard. */
+/* Write image i to a file and to its shard. */
 static void add_image(struct mr_test_shard *shard, int i, FILE *list)
 {
     char name[64], label[16];
@@ -109,7 +109,7 @@ static void expect_same_epoch(mr_loader *a, mr_loader *b, uint64_t number)
     mr_test_epoch_free(&y);
 }
 
-static void bits_are_those_of_files_whatever_reads_them(void **state)
+static void bits_are_those_of_files_in_every_mode(void **state)
 {
     (void)state;
     static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
@@ -131,8 +131,8 @@ static void bits_are_those_of_files_whatever_reads_them(void **state)
 }
 
 /*
- * The rest of an epoch after three batches of 8 at world 2, at another world, from one dataset to
- * the other.
+ * Take three batches of 8 with world size 2 from the first dataset, then the rest of the epoch with
+ * another world size from the second.
  */
 static struct mr_test_epoch take_rest(mr_dataset *first, mr_dataset *second, uint32_t workers)
 {
@@ -190,7 +190,7 @@ static void killed_workers_change_nothing(void **state)
 }
 #endif
 
-/* A pack of shards: its names are those of the members, its bits are theirs. */
+/* A pack of shards has the members' names and bits. */
 static void a_pack_of_shards_has_their_names_and_bits(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void a_pack_of_shards_has_their_names_and_bits(void **state)
     }
 }
 
-/* Ranks whose shards have other labels are found out. */
+/* The fingerprint shows that another rank's shards have other labels. */
 static void labels_of_shards_are_in_the_fingerprint(void **state)
 {
     (void)state;
@@ -245,8 +245,8 @@ static void labels_of_shards_are_in_the_fingerprint(void **state)
 }
 
 /*
- * The sampler, whose orders are compared with torch's own elsewhere, is asked for the order over
- * all members.
+ * The expected order over all members comes from the sampler, whose orders other tests compare with
+ * torch's.
  */
 static void orders_are_those_of_a_distributed_sampler_over_the_members(void **state)
 {
@@ -280,8 +280,8 @@ static void orders_are_those_of_a_distributed_sampler_over_the_members(void **st
 }
 
 /*
- * Rewritten at the same places: an image would come with the label of another, if its shard were
- * taken for the old.
+ * The shard is rewritten with the same places. If it were mistaken for the old one, an image would
+ * get another image's label.
  */
 static void a_shard_that_changed_since_it_was_opened_is_damage(void **state)
 {
@@ -291,7 +291,7 @@ static void a_shard_that_changed_since_it_was_opened_is_damage(void **state)
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48});
     mr_dataset *dataset = NULL;
-    for (int s = 0; s < 3; s++) { /* two shards, then the second one anew, with another label */
+    for (int s = 0; s < 3; s++) { /* two shards, then the second one again with another label */
         const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000 + s}};
         struct mr_test_shard shard = {0};
         mr_test_shard_add(&shard, "a.jpg", image.bytes, image.len);
@@ -323,8 +323,8 @@ static void a_shard_that_changed_since_it_was_opened_is_damage(void **state)
     mr_test_image_free(&image);
 }
 
-/* A shard that was cut before it was opened: the policy decides for their samples alone. */
-static void the_policy_decides_for_samples_that_a_shard_lost(void **state)
+/* A shard that was truncated before it was opened: the policy applies only to its lost samples. */
+static void the_policy_applies_to_samples_that_a_shard_lost(void **state)
 {
     (void)state;
     struct mr_test_shard shard = {0};
@@ -363,7 +363,7 @@ static void the_policy_decides_for_samples_that_a_shard_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_those_of_files_whatever_reads_them),
+        cmocka_unit_test(bits_are_those_of_files_in_every_mode),
         cmocka_unit_test(resuming_in_mid_epoch_with_another_world_is_exact),
 #ifndef MR_TEST_TSAN
         cmocka_unit_test(killed_workers_change_nothing),
@@ -371,7 +371,7 @@ int main(void)
         cmocka_unit_test(a_pack_of_shards_has_their_names_and_bits),
         cmocka_unit_test(labels_of_shards_are_in_the_fingerprint),
         cmocka_unit_test(orders_are_those_of_a_distributed_sampler_over_the_members),
-        cmocka_unit_test(the_policy_decides_for_samples_that_a_shard_lost),
+        cmocka_unit_test(the_policy_applies_to_samples_that_a_shard_lost),
         cmocka_unit_test(a_shard_that_changed_since_it_was_opened_is_damage),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

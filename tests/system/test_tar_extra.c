@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Further members of tar shards (?keep=) as ragged arrays of batches. The oracle is the text that
- * each sample's member was written with.
+ * was written to each sample's member.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 #include "tests/support/shards.h"
 #include "tests/support/assert_words.h"
 
-/* ThreadSanitizer takes descriptors that a starting worker opens for ones of this process. */
+/* ThreadSanitizer mistakes descriptors that a starting worker opens for this process's. */
 #if defined(__SANITIZE_THREAD__)
 #define MR_TEST_TSAN 1
 #elif defined(__has_feature)
@@ -42,8 +42,8 @@ enum { N_SHARDS = 3, N_EACH = 11, N = N_SHARDS * N_EACH, MAX_TXT = 64, MAX_JSON 
 static char *folder;
 
 /*
- * The caption of sample i: none, an empty one, a longer one; that of LONG is above the maximum.
- * False: none.
+ * Write the caption of sample i: none, empty or longer; that of LONG is above the maximum. False:
+ * it has none.
  */
 static bool write_caption(int i, char text[128])
 {
@@ -74,7 +74,7 @@ static void add_sample(struct mr_test_shard *shard, int i)
     mr_test_image_free(&image);
 }
 
-/* The shards are old, so that their indexes are kept. */
+/* The shards are old, so that their indexes are stored. */
 static int set_up(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static int set_up(void **state)
         assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
         mr_test_shard_free(&shard);
     }
-    mr_test_sleep_ms(70); /* a cache leaves alone what changed a moment ago */
+    mr_test_sleep_ms(70); /* a cache skips files that changed a moment ago */
     return 0;
 }
 
@@ -176,7 +176,7 @@ static void check_epoch(mr_loader *loader, uint64_t number)
 
 static const char *const keys = "keep=txt:64,meta.JSON:32";
 
-static void members_come_with_their_samples_whatever_reads_them(void **state)
+static void members_come_with_their_samples_in_every_mode(void **state)
 {
     (void)state;
     static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
@@ -197,15 +197,15 @@ static void members_come_with_their_samples_whatever_reads_them(void **state)
     mr_dataset_destroy(shards);
 }
 
-/* Rows of images are mixed, those of members are not. */
-static void mixing_leaves_them_with_their_own_samples(void **state)
+/* Rows of images are mixed, rows of members are not. */
+static void mixing_does_not_change_members(void **state)
 {
     (void)state;
     mr_dataset *shards = open_shards(keys);
     mr_loader_options o = base_options();
     o.num_workers = 2;
     o.dtype = MR_F32;
-    o.device = "host:0"; /* several devices refuse to mix */
+    o.device = "host:0"; /* mixing does not work with several devices */
     mr_loader *loader = mr_test_loader(shards, "train:24+mixup(0.4)", &o);
     for (uint64_t e = 0; e < 2; e++)
         check_epoch(loader, e);
@@ -213,8 +213,8 @@ static void mixing_leaves_them_with_their_own_samples(void **state)
     mr_dataset_destroy(shards);
 }
 
-/* With and without the members, images and labels are the same. */
-static void images_are_those_of_the_dataset_without_them(void **state)
+/* Images and labels are the same with and without the members. */
+static void images_are_those_of_the_dataset_without_members(void **state)
 {
     (void)state;
     mr_loader_options o = base_options();
@@ -236,7 +236,7 @@ static void images_are_those_of_the_dataset_without_them(void **state)
     mr_dataset_destroy(kept);
 }
 
-static void a_member_above_its_maximum_is_damage_and_has_a_name(void **state)
+static void a_member_above_its_maximum_is_damage_and_is_named(void **state)
 {
     (void)state;
     mr_loader_options o = base_options();
@@ -254,7 +254,7 @@ static void a_member_above_its_maximum_is_damage_and_has_a_name(void **state)
     mr_dataset_destroy(shards);
 }
 
-/* Members are read beside what the cache has, in both forms. */
+/* With a cache of either form, members are still read from the shard. */
 static void a_cache_changes_nothing(void **state)
 {
     (void)state;
@@ -294,7 +294,7 @@ static void check_tensor(mr_batch *batch, const char *name, int64_t n, uint8_t b
     tensor->deleter(tensor);
 }
 
-/* A copy has names and offsets of its own, and so has a copy of it. */
+/* A copy has separate names and offsets, and so has a copy of the copy. */
 static void copies_and_tensors_have_values_and_offsets(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void killed_workers_change_nothing(void **state)
 }
 #endif
 
-static void a_pack_of_them_is_refused(void **state)
+static void a_pack_of_members_is_refused(void **state)
 {
     (void)state;
     char dir[4096];
@@ -350,8 +350,8 @@ static void a_pack_of_them_is_refused(void **state)
     mr_dataset_destroy(shards);
 }
 
-/* The one that is damaged is so by its caption alone, so its image can be looked at. */
-static void they_are_checked_with_their_samples(void **state)
+/* Only the caption of the damaged sample is wrong, so its image can be inspected. */
+static void members_are_checked_with_their_samples(void **state)
 {
     (void)state;
     mr_error error;
@@ -369,17 +369,17 @@ static void they_are_checked_with_their_samples(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_come_with_their_samples_whatever_reads_them),
-        cmocka_unit_test(mixing_leaves_them_with_their_own_samples),
-        cmocka_unit_test(images_are_those_of_the_dataset_without_them),
-        cmocka_unit_test(a_member_above_its_maximum_is_damage_and_has_a_name),
+        cmocka_unit_test(members_come_with_their_samples_in_every_mode),
+        cmocka_unit_test(mixing_does_not_change_members),
+        cmocka_unit_test(images_are_those_of_the_dataset_without_members),
+        cmocka_unit_test(a_member_above_its_maximum_is_damage_and_is_named),
         cmocka_unit_test(a_cache_changes_nothing),
         cmocka_unit_test(copies_and_tensors_have_values_and_offsets),
 #ifndef MR_TEST_TSAN
         cmocka_unit_test(killed_workers_change_nothing),
 #endif
-        cmocka_unit_test(a_pack_of_them_is_refused),
-        cmocka_unit_test(they_are_checked_with_their_samples),
+        cmocka_unit_test(a_pack_of_members_is_refused),
+        cmocka_unit_test(members_are_checked_with_their_samples),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of epochs over 50 tar shards of 200 samples, against torch's DistributedSampler over
- * their members, whose sequences were recorded as digests. Labels and pixels show which member
- * really came.
+ * The order of epochs over 50 tar shards of 200 samples, compared with torch's DistributedSampler
+ * over their members, whose sequences were recorded as digests. Labels and pixels show which member
+ * was loaded.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #include "tests/support/shards.h"
 
 enum { N_SHARDS = 50, N_EACH = 200, N = N_SHARDS * N_EACH, N_EPOCHS = 3, N_WORLDS = 3, SEED = 9 };
-enum { N_KINDS = 64 }; /* different images: sample i has the i % N_KINDS-th */
+enum { N_KINDS = 64 }; /* different images; sample i has image i % N_KINDS */
 
 /*
  * FNV-1a of the indices as little-endian int64, by torch 2.15: DistributedSampler(range(10000),
@@ -99,14 +99,14 @@ static uint64_t add_index(uint64_t hash, int64_t index)
     return hash;
 }
 
-/* Label and first pixel are those of the member. */
+/* Label and first pixel must be those of the member. */
 static void check_sample(int64_t index, int64_t label, uint8_t pixel)
 {
     assert_int_equal(label, 2 * index + 1);
     assert_int_equal(pixel, pixels[index % N_KINDS]);
 }
 
-/* The rest of the epoch; the digest of its indices, behind that of those before. */
+/* Take the rest of the epoch. hash: the digest of the indices so far; returns the digest of all. */
 static uint64_t take_rest(mr_loader *loader, uint64_t hash)
 {
     mr_batch *batch;
@@ -125,8 +125,8 @@ static uint64_t take_rest(mr_loader *loader, uint64_t hash)
 
 #define FNV_START UINT64_C(14695981039346656037)
 
-/* What each of the images begins with, from an epoch in the order of the members. */
-static void the_members_come_in_the_order_of_shards(void **state)
+/* Find the first pixel of each image, in an epoch in the order of the members. */
+static void members_are_in_the_order_of_shards(void **state)
 {
     (void)state;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
@@ -163,7 +163,7 @@ static void sequences_equal_those_of_torch_for_each_world_and_epoch(void **state
     }
 }
 
-/* Stopped in mid-epoch and resumed by a new loader: the rest is torch's too. */
+/* An epoch is stopped in the middle and resumed by a new loader: the rest is torch's too. */
 static void a_resumed_epoch_ends_as_that_of_torch(void **state)
 {
     (void)state;
@@ -189,8 +189,7 @@ static void a_resumed_epoch_ends_as_that_of_torch(void **state)
 }
 
 /*
- * One rank of two goes on where three stopped: what they had is not given again, and the rest all
- * is.
+ * Two ranks continue where three stopped: they get each remaining sample once, and no earlier one.
  */
 static void a_resumed_epoch_with_another_world_gives_the_rest_once(void **state)
 {
@@ -228,7 +227,7 @@ static void a_resumed_epoch_with_another_world_gives_the_rest_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_members_come_in_the_order_of_shards),
+        cmocka_unit_test(members_are_in_the_order_of_shards),
         cmocka_unit_test(sequences_equal_those_of_torch_for_each_world_and_epoch),
         cmocka_unit_test(a_resumed_epoch_ends_as_that_of_torch),
         cmocka_unit_test(a_resumed_epoch_with_another_world_gives_the_rest_once),

@@ -2,7 +2,7 @@
 /*
  * The training example as a program: it learns; one, two and four ranks get the same weights; and a
  * run that a signal stops continues where it was. test_training_modes.c tests several devices in
- * one process. The machine may have a GPU, so the CPU is asked for here.
+ * one process. The machine may have a GPU, so the tests name the CPU.
  */
 #include <errno.h>
 #include <math.h>
@@ -49,8 +49,8 @@ static void expect_agreement(const char *options, double tolerance)
 
 /* ---- tests ---- */
 
-/* Under sanitizers one epoch; what it leads to is judged without them. */
-static struct training_line learn(int n_epochs, const char *options)
+/* Under sanitizers only one epoch; the result is checked only without them. */
+static struct training_line train_network(int n_epochs, const char *options)
 {
     char text[300];
     int n = mr_test_is_sanitized() ? 1 : n_epochs;
@@ -64,34 +64,34 @@ static struct training_line learn(int n_epochs, const char *options)
     return line;
 }
 
-static void it_learns(void **state)
+static void the_network_learns(void **state)
 {
     (void)state;
     training_pictures(400, 100);
-    struct training_line line = learn(5, "--batch-size=20");
-    assert_true(line.test_accuracy >= 0.8 || mr_test_is_sanitized()); /* chance is 0.1 */
+    struct training_line line = train_network(5, "--batch-size=20");
+    assert_true(line.test_accuracy >= 0.8 || mr_test_is_sanitized()); /* by chance 0.1 */
     assert_true(line.test_loss < 0.8 || mr_test_is_sanitized());      /* log(10) is 2.3 */
 }
 
-static void it_learns_from_mixed_and_repeated_pictures(void **state)
+static void the_network_learns_from_mixed_and_repeated_pictures(void **state)
 {
     (void)state;
     training_pictures(600, 100);
     struct training_line line =
-        learn(6, "--batch-size=16 --repeat=2 "
-                 "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
-    assert_true(line.test_accuracy >= 0.6 || mr_test_is_sanitized()); /* chance is 0.1 */
+        train_network(6, "--batch-size=16 --repeat=2 "
+                         "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
+    assert_true(line.test_accuracy >= 0.6 || mr_test_is_sanitized()); /* by chance 0.1 */
 }
 
-static void ranks_come_to_the_weights_of_one_process_in_f64(void **state)
+static void ranks_get_the_weights_of_one_process_in_f64(void **state)
 {
     (void)state;
     need_gloo();
-    training_pictures(161, 41); /* no multiple of 2 or 4: some ranks have an empty last step */
+    training_pictures(161, 41); /* not a multiple of 2 or 4: some ranks have an empty last step */
     expect_agreement("--epochs=3 --batch-size=16 --dtype=f64 --workers=0 --device=host", 1e-9);
 }
 
-static void ranks_come_to_the_weights_of_one_process_in_f32(void **state)
+static void ranks_get_the_weights_of_one_process_in_f32(void **state)
 {
     (void)state;
     need_gloo();
@@ -99,7 +99,7 @@ static void ranks_come_to_the_weights_of_one_process_in_f32(void **state)
     expect_agreement("--epochs=1 --batch-size=8 --workers=0 --device=host", 1e-5);
 }
 
-/* Sums in another order lead f32 elsewhere in the end, but not to a worse network. */
+/* In f32 another order of sums gives another network in the end, but not a worse one. */
 static void four_ranks_learn_as_well_as_one_process(void **state)
 {
     const char *options = "--epochs=4 --batch-size=20 --workers=0 --device=host";
@@ -119,7 +119,7 @@ static void four_ranks_learn_as_well_as_one_process(void **state)
     free(four);
 }
 
-/* Each sample counts once, on whatever rank. */
+/* Each sample counts once, on any number of ranks. */
 static void ranks_test_the_same_weights_alike(void **state)
 {
     static const struct {
@@ -128,7 +128,8 @@ static void ranks_test_the_same_weights_alike(void **state)
     } cases[] = {{"one", "", 1}, {"two", "", 2}, {"four", "", 4}, {"first", "--eval=rank0", 2}};
     int n = mr_test_is_long()        ? 10007
             : mr_test_is_sanitized() ? 307
-                                     : 1007; /* no multiple of a batch or of the ranks */
+                                     /* not a multiple of the batch size or the number of ranks */
+                                     : 1007;
 
     (void)state;
     need_gloo();
@@ -157,7 +158,7 @@ static void ranks_test_the_same_weights_alike(void **state)
 static void expect_to_continue(uint32_t n_ranks, int signal_number)
 {
     training_pictures(160, 20);
-    int n_epochs = mr_test_is_sanitized() ? 4 : 6; /* it is stopped in the second, most likely */
+    int n_epochs = mr_test_is_sanitized() ? 4 : 6; /* it is most likely stopped in the second one */
     char options[200], more[600];
     snprintf(options, sizeof options,
              "--epochs=%d --batch-size=8 --dtype=f64 --workers=0 --device=host", n_epochs);
@@ -179,13 +180,13 @@ static void expect_to_continue(uint32_t n_ranks, int signal_number)
     free(rest);
 }
 
-static void a_stopped_run_goes_on_with_the_same_bits(void **state)
+static void a_stopped_run_continues_with_the_same_bits(void **state)
 {
     (void)state;
     expect_to_continue(1, SIGTERM);
 }
 
-static void stopped_ranks_go_on_with_the_same_bits(void **state)
+static void stopped_ranks_continue_with_the_same_bits(void **state)
 {
     (void)state;
     need_gloo();
@@ -221,7 +222,7 @@ static void make_split(const char *split)
     mr_test_folder_fill(path, 2, 9);
 }
 
-/* 17 of 18 photographs count, on whatever ranks they are. */
+/* 17 of 18 photographs count, on any number of ranks. */
 static void damaged_photographs_add_nothing(void **state)
 {
     const char *options =
@@ -258,18 +259,17 @@ static void damaged_photographs_add_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(it_learns, training_teardown),
-        cmocka_unit_test_teardown(it_learns_from_mixed_and_repeated_pictures, training_teardown),
-        cmocka_unit_test_teardown(a_stopped_run_goes_on_with_the_same_bits, training_teardown),
+        cmocka_unit_test_teardown(the_network_learns, training_teardown),
+        cmocka_unit_test_teardown(the_network_learns_from_mixed_and_repeated_pictures,
+                                  training_teardown),
+        cmocka_unit_test_teardown(a_stopped_run_continues_with_the_same_bits, training_teardown),
         cmocka_unit_test_teardown(a_wrong_checkpoint_is_named, training_teardown),
         cmocka_unit_test_teardown(damaged_photographs_add_nothing, training_teardown),
-        cmocka_unit_test_teardown(ranks_come_to_the_weights_of_one_process_in_f64,
-                                  training_teardown),
-        cmocka_unit_test_teardown(ranks_come_to_the_weights_of_one_process_in_f32,
-                                  training_teardown),
+        cmocka_unit_test_teardown(ranks_get_the_weights_of_one_process_in_f64, training_teardown),
+        cmocka_unit_test_teardown(ranks_get_the_weights_of_one_process_in_f32, training_teardown),
         cmocka_unit_test_teardown(four_ranks_learn_as_well_as_one_process, training_teardown),
         cmocka_unit_test_teardown(ranks_test_the_same_weights_alike, training_teardown),
-        cmocka_unit_test_teardown(stopped_ranks_go_on_with_the_same_bits, training_teardown),
+        cmocka_unit_test_teardown(stopped_ranks_continue_with_the_same_bits, training_teardown),
     };
 
     alarm(mr_test_is_long() ? 580 : 280); /* the children end with this process */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The training examples as programs, alone and as ranks over gloo, on several devices, and their network by itself.
+# The training examples as programs, alone and as ranks over gloo, on several devices, and their
+# network alone.
 add_library(mr_training_rig STATIC training_rig.c)
 target_link_libraries(mr_training_rig PUBLIC mr_dist mr_test_runs PkgConfig::CMOCKA)
 target_compile_definitions(mr_training_rig PUBLIC MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>)

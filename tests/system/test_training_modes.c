@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The training example on several devices: every mode gets the weights of one process on one
- * device, on the host's devices and on those of the double of the CUDA runtime, where ranks reduce
- * over the double of NCCL. 49 or 33 pictures in batches of 16 leave a last one, which one device
- * gets and the others do not.
+ * device. Devices are the host's, or those of the double of the CUDA runtime, where ranks reduce
+ * over the double of NCCL. With 49 or 33 pictures in batches of 16 the last batch has one picture,
+ * which only one device gets.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void expect_weights_of(const struct training_run *one, struct training_ru
     free(run);
 }
 
-static void modes_come_to_the_weights_of_one_device(void **state)
+static void modes_get_the_weights_of_one_device(void **state)
 {
     (void)state;
     training_pictures(49, 21);
@@ -60,8 +60,8 @@ static void modes_come_to_the_weights_of_one_device(void **state)
     free(one);
 }
 
-/* A checkpoint does not know how many devices wrote it. */
-static void a_run_that_was_stopped_goes_on_in_another_mode(void **state)
+/* A checkpoint does not depend on the number of devices that wrote it. */
+static void a_stopped_run_continues_in_another_mode(void **state)
 {
     int n_epochs = mr_test_is_sanitized() ? 4 : 6;
     char options[100], text[700];
@@ -90,7 +90,7 @@ static void a_run_that_was_stopped_goes_on_in_another_mode(void **state)
     free(part);
 }
 
-static void what_cannot_be_is_one_line_of_words(void **state)
+static void wrong_options_are_errors_of_one_line(void **state)
 {
     static const struct {
         const char *options, *words;
@@ -126,10 +126,10 @@ static void set_double(const char *options)
 }
 
 /*
- * The double ends a program with a status that is not 0 when accesses are unordered or something is
- * left over.
+ * The double ends a program with a nonzero status if accesses are unordered or something is left
+ * over.
  */
-static void modes_on_gpus_come_to_the_weights_of_the_host(void **state)
+static void modes_on_gpus_get_the_weights_of_the_host(void **state)
 {
     (void)state;
     training_pictures(33, 11);
@@ -160,7 +160,7 @@ static void need_nccl(void)
 #endif
 }
 
-static void ranks_on_gpus_come_to_the_weights_of_the_host(void **state)
+static void ranks_on_gpus_get_the_weights_of_the_host(void **state)
 {
     (void)state;
     need_nccl();
@@ -181,7 +181,7 @@ static void ranks_on_gpus_come_to_the_weights_of_the_host(void **state)
     free(one);
 }
 
-static void stopped_ranks_on_gpus_go_on_with_the_same_bits(void **state)
+static void stopped_ranks_on_gpus_continue_with_the_same_bits(void **state)
 {
     char options[100], text[700];
     snprintf(options, sizeof options,
@@ -209,14 +209,13 @@ static void stopped_ranks_on_gpus_go_on_with_the_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(modes_come_to_the_weights_of_one_device, training_teardown),
-        cmocka_unit_test_teardown(a_run_that_was_stopped_goes_on_in_another_mode,
-                                  training_teardown),
-        cmocka_unit_test_teardown(what_cannot_be_is_one_line_of_words, training_teardown),
+        cmocka_unit_test_teardown(modes_get_the_weights_of_one_device, training_teardown),
+        cmocka_unit_test_teardown(a_stopped_run_continues_in_another_mode, training_teardown),
+        cmocka_unit_test_teardown(wrong_options_are_errors_of_one_line, training_teardown),
 #ifdef MR_TEST_DOUBLE_TRAIN
-        cmocka_unit_test_teardown(modes_on_gpus_come_to_the_weights_of_the_host, training_teardown),
-        cmocka_unit_test_teardown(ranks_on_gpus_come_to_the_weights_of_the_host, training_teardown),
-        cmocka_unit_test_teardown(stopped_ranks_on_gpus_go_on_with_the_same_bits,
+        cmocka_unit_test_teardown(modes_on_gpus_get_the_weights_of_the_host, training_teardown),
+        cmocka_unit_test_teardown(ranks_on_gpus_get_the_weights_of_the_host, training_teardown),
+        cmocka_unit_test_teardown(stopped_ranks_on_gpus_continue_with_the_same_bits,
                                   training_teardown),
 #endif
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker process's name, group, nice level, CPUs, signals and descriptors, whatever the host's
- * are.
+ * A worker process's name, group, nice level, CPUs, signals and descriptors do not depend on the
+ * host's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,8 +27,11 @@
 static char *folder;
 static mr_dataset *dataset;
 
-/* A loader of one worker that has finished a batch, so that it is settled; its process id. */
-static mr_loader *one_worker(const mr_loader_options *options, pid_t *pid_out)
+/*
+ * A loader with one worker, which has finished a batch, so its setup is complete. *pid_out: the
+ * worker.
+ */
+static mr_loader *start_one_worker(const mr_loader_options *options, pid_t *pid_out)
 {
     mr_loader_options o = *options;
     int64_t pid;
@@ -67,7 +70,7 @@ static void a_worker_is_named_and_leads_its_own_group(void **state)
         char name[128];
         pid_t pid;
         o.start = (mr_start)start;
-        mr_loader *loader = one_worker(&o, &pid);
+        mr_loader *loader = start_one_worker(&o, &pid);
         read_status(pid, "Name", name);
         assert_string_equal(name, "millrace-worker");
         assert_int_equal(getpgid(pid), pid);
@@ -91,16 +94,16 @@ static void nice_level_and_affinity_are_as_asked_for(void **state)
     o.affinity = MR_AFFINITY_LIST;
     o.affinity_cpus = &last;
     o.n_affinity_cpus = 1;
-    mr_loader *loader = one_worker(&o, &pid);
+    mr_loader *loader = start_one_worker(&o, &pid);
     int nice = getpriority(PRIO_PROCESS, 0) + 7;
-    /* no level is higher */
+    /* 19 is the highest level */
     assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), nice < 19 ? nice : 19);
     assert_int_equal(sched_getaffinity(pid, sizeof set, &set), 0);
     assert_int_equal(CPU_COUNT(&set), 1);
     assert_true(CPU_ISSET(last, &set));
     mr_loader_destroy(loader);
     o.affinity = MR_AFFINITY_SPREAD;
-    loader = one_worker(&o, &pid);
+    loader = start_one_worker(&o, &pid);
     assert_int_equal(sched_getaffinity(pid, sizeof set, &set), 0);
     assert_int_equal(CPU_COUNT(&set), 1);
     mr_loader_destroy(loader);
@@ -124,7 +127,7 @@ static void the_hosts_signals_are_not_the_workers(void **state)
     sigemptyset(&block);
     sigaddset(&block, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &block, &before);
-    mr_loader *loader = one_worker(&o, &pid);
+    mr_loader *loader = start_one_worker(&o, &pid);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     read_status(pid, "SigBlk", mask);
     assert_int_equal(strtoull(mask, NULL, 16), 0);
@@ -135,8 +138,8 @@ static void the_hosts_signals_are_not_the_workers(void **state)
     signal(SIGUSR2, SIG_DFL);
 }
 
-/* Does the process hold a descriptor on this file? */
-static bool holds(pid_t pid, const struct stat *wanted)
+/* Has the process a descriptor of this file? */
+static bool has_descriptor(pid_t pid, const struct stat *wanted)
 {
     char path[512];
     bool found = false;
@@ -163,9 +166,9 @@ static void the_hosts_open_files_are_not_the_workers(void **state)
     assert_non_null(mine);
     assert_int_equal(fstat(fileno(mine), &st), 0);
     int high = fcntl(fileno(mine), F_DUPFD, 500);
-    mr_loader *loader = one_worker(&o, &pid);
-    assert_true(holds(getpid(), &st));
-    assert_false(holds(pid, &st));
+    mr_loader *loader = start_one_worker(&o, &pid);
+    assert_true(has_descriptor(getpid(), &st));
+    assert_false(has_descriptor(pid, &st));
     mr_loader_destroy(loader);
     close(high);
     fclose(mine);
@@ -182,12 +185,12 @@ static uint32_t count_own_fds(void)
     return n;
 }
 
-static void loaders_come_and_go_without_leaving_descriptors(void **state)
+static void destroyed_loaders_leave_no_descriptors(void **state)
 {
     (void)state;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     pid_t pid;
-    mr_loader_destroy(one_worker(&o, &pid));
+    mr_loader_destroy(start_one_worker(&o, &pid));
     uint32_t before = count_own_fds();
     for (int i = 0; i < 30; i++) {
         o.start = (mr_start)(MR_START_EXEC + i % 3);
@@ -195,7 +198,7 @@ static void loaders_come_and_go_without_leaving_descriptors(void **state)
             o.num_workers = 2;
             mr_loader_destroy(mr_test_loader(dataset, "train:32", &o));
         } else {
-            mr_loader_destroy(one_worker(&o, &pid));
+            mr_loader_destroy(start_one_worker(&o, &pid));
         }
     }
     assert_int_equal(count_own_fds(), before);
@@ -224,7 +227,7 @@ int main(void)
         cmocka_unit_test(nice_level_and_affinity_are_as_asked_for),
         cmocka_unit_test(the_hosts_signals_are_not_the_workers),
         cmocka_unit_test(the_hosts_open_files_are_not_the_workers),
-        cmocka_unit_test(loaders_come_and_go_without_leaving_descriptors),
+        cmocka_unit_test(destroyed_loaders_leave_no_descriptors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

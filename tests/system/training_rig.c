@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and watches training programs. A run that is killed must take its ranks along, so each
- * process ends with the one that started it.
+ * Starts and watches training programs. A killed run must end its ranks too, so each process ends
+ * when its parent does.
  */
 #include "tests/system/training_rig.h"
 
@@ -38,8 +38,8 @@ static int draw_noise(int limit)
 }
 
 /*
- * Stripes, upright or level, of five widths; colours, phase and noise say nothing of the class, and
- * a flip does not change it.
+ * Vertical or horizontal stripes of five widths. Colours, phase and noise do not depend on the
+ * class, and a flip does not change it.
  */
 static void draw_picture(uint8_t *record, int label)
 {
@@ -57,7 +57,7 @@ static void draw_picture(uint8_t *record, int label)
     }
 }
 
-/* Of the present test. */
+/* The folder of the current test. */
 static char *folder;
 
 static void write_split(const char *name, int n, uint32_t seed)
@@ -130,7 +130,7 @@ struct training_run *training_new(const char *name, uint32_t n_ranks, const char
     return run;
 }
 
-/* A process of its own; only the words of failures are shown. */
+/* Become the program in a child; its output is shown only after a failure. */
 static void become_program(const struct training_run *run)
 {
     int fd = open(run->log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -205,9 +205,9 @@ bool training_said(const struct training_run *run, const char *words)
     return strstr(text, words) != NULL;
 }
 
-/* ---- what they leave ---- */
+/* ---- results ---- */
 
-/* The last line of log.tsv, which has n of them; TRAINING_ANY number. */
+/* The last line of log.tsv, which must have n lines; TRAINING_ANY: any number. */
 struct training_line training_last_line(const struct training_run *run, int n)
 {
     struct training_line line = {0};
@@ -285,8 +285,8 @@ double training_difference(const struct training_run *a, const struct training_r
 }
 
 /*
- * Run until the first epoch is through, then stop by a signal. Returns whether that was in the
- * middle of an epoch.
+ * Run until the first epoch has ended, then stop by a signal. True: it stopped in the middle of an
+ * epoch.
  */
 bool training_stop(const struct training_run *run, int signal_number)
 {

@@ -19,12 +19,12 @@
 
 enum { TRAINING_MAX_ARGS = 32, TRAINING_ANY = -1 };
 
-/* What a run is given, and where it writes: folder/out-NAME. */
+/* The arguments of a run, and its output: folder/out-NAME. */
 struct training_run {
     const char *name;
     uint32_t n_ranks;
     char out[300];
-    char log[300]; /* what it says */
+    char log[300]; /* its output */
     char data_option[320];
     char out_option[320];
     char options[700];
@@ -38,29 +38,29 @@ struct training_line {
     double loss, accuracy, test_loss, test_accuracy, seconds;
 };
 
-/* Stripes of ten classes, in the folder of the present test. */
+/* Make pictures of stripes in ten classes, in the folder of the current test. */
 const char *training_pictures(int n_train, int n_test);
-const char *training_folder(void); /* made empty where there is none */
+const char *training_folder(void); /* made if it does not exist */
 int training_teardown(void **state);
 
 /* options: separated by single spaces. Ownership: the caller's, for free(). */
 struct training_run *training_new(const char *name, uint32_t n_ranks, const char *options);
 pid_t training_start(const struct training_run *run);
-/* Its exit status. */
+/* Wait for the run. Returns its exit status. */
 int training_finish(pid_t pid);
 void training_show(const struct training_run *run);
-/* Start and finish with status 0. */
+/* Start the run; it must end with status 0. */
 void training_run(const struct training_run *run);
-/* Does its output hold these words? */
+/* Does its output contain these words? */
 bool training_said(const struct training_run *run, const char *words);
 
-/* The last line of log.tsv, which has n of them; TRAINING_ANY number. */
+/* The last line of log.tsv, which must have n lines; TRAINING_ANY: any number. */
 struct training_line training_last_line(const struct training_run *run, int n);
 /* Was last.ckpt written in the middle of an epoch? */
 bool training_is_in_epoch(const struct training_run *run);
 /*
- * Start, stop by a signal when the first epoch is through. Returns whether that was in the middle
- * of an epoch.
+ * Start, and stop by a signal when the first epoch has ended. True: it stopped in the middle of an
+ * epoch.
  */
 bool training_stop(const struct training_run *run, int signal_number);
 /* The largest difference between the weights, or velocities, of two runs. */
