@@ -116,8 +116,7 @@ static int32_t make_parts(struct mr_nccl_engine *engine, mr_error *error)
     if (status == MR_OK)
         status = mr_nccl_call_cuda(engine, mr_nccl_sums_load(),
                                    "loading the kernels of the metrics", error);
-    if (status == MR_OK)
-        /* a first ticket is made now */
+    if (status == MR_OK) /* the first ticket is made now */
         status = mr_nccl_pool_take(engine, 1, &ticket, error);
     mr_nccl_pool_drop(engine, ticket);
     return status;

@@ -12,7 +12,8 @@ foreach(trainer darknet llmc)
   add_dependencies(test_plug_${trainer} plug_${trainer})
 endforeach()
 
-# mr_diff_test(trainer file): the file that examples/${trainer}.diff adds to the real trainer, compiled and used.
+# mr_diff_test(trainer file): the file that examples/${trainer}.diff adds to the real trainer,
+# compiled and used.
 function(mr_diff_test trainer file)
   set(diff ${PROJECT_SOURCE_DIR}/examples/${trainer}.diff)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/diff_${trainer}.h)

@@ -310,8 +310,8 @@ static void cache_that_cannot_grow_is_logged_once_and_does_no_harm(void **state)
     options.allow_same_epoch = true; /* otherwise its warning would be counted */
     mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
     check_epochs(loader, 0, N_EPOCHS);
-    for (unsigned i = 0; i < 3000 && atomic_load(&n_lines) == 0;
-         i++) /* workers continue to pack, and the host checks each second */
+    /* Workers continue to pack, and the host checks each second. */
+    for (unsigned i = 0; i < 3000 && atomic_load(&n_lines) == 0; i++)
         mr_test_sleep_ms(10);
     check_epochs(loader, 0, 1);
     mr_loader_destroy(loader);

@@ -18,16 +18,17 @@ import tempfile
 
 EPOCHS = 3
 CLASSES, IMAGES = 4, 80
-# Calls of the worker for each sample; of the host, all its threads, for each batch. The reads of io_uring are entered
-# for several samples at once; pread opens, asks the size, reads and closes. Shards of a pack stay open: one read. Marks
-# are read too, and announced before, so that a disk looks for both places at once.
+# Calls of the worker for each sample, and of all the host's threads for each batch. io_uring
+# submits the reads of several samples at once; pread opens, asks for the size, reads and closes.
+# Shards of a pack stay open, so there is one read. Marks are read too, and announced before that,
+# so that a disk can look for both places at once.
 WORKER_MOST = {
     "folder": {"uring": 1.0, "pread": 4.5},
     "pack": {"uring": 1.0, "pread": 1.5},
     "marked": {"uring": 1.0, "pread": 3.5},
 }
 HOST_MOST = 8.0
-# All that a worker should need for each sample: these and nothing else.
+# The only calls that a worker should need for each sample.
 WORKER_CALLS = {
     "uring": {"io_uring_enter", "futex"},
     "pread": {"openat", "fstat", "newfstatat", "pread64", "fadvise64", "close", "futex"},
@@ -52,7 +53,7 @@ def can_trace():
 
 
 def count(command, log):
-    """Runs command; returns its output and two counters of calls: the worker's and everybody else's."""
+    """Runs command; returns its output and two counters of calls: the worker's and all others'."""
     run = subprocess.run(["strace", "-f", "-qq", "-o", log] + command,
                          capture_output=True,
                          text=True,

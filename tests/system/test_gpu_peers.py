@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/gpu as it is carried to a machine, without a GPU: what it runs, when it stops, what it leaves behind.
+"""bench/peers/gpu as it is carried to a machine, without a GPU: what it runs, when it stops, what it leaves.
 
 test_gpu_peers.py ROOT. The program that is carried is played by a script here, and torch is made to be missing.
 """
@@ -23,7 +23,8 @@ PEERS = os.path.join(os.path.abspath(sys.argv[1]), "bench", "peers")
 sys.path.insert(0, PEERS)
 import cell  # noqa: E402
 
-# What bench/peers/gpu carries as its program, played: it hangs with a child where FAKE_PIDS names a file for the pids.
+# Plays the program that bench/peers/gpu carries. If FAKE_PIDS names a file, it writes pids there
+# and hangs with a child.
 FAKE_GPU = """#!%(python)s
 import argparse, json, os, select, subprocess, sys, time
 parser = argparse.ArgumentParser()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers, bench/compare and bench/profile without any peer: arithmetic, the conversation with a process, tables.
+"""bench/peers, bench/compare and bench/profile without any peer: arithmetic, messages with a process, tables.
 
 test_peers.py ROOT [millrace-bench-ours millrace-bench-light mr_make_folder]; the programs' own cases are skipped
 without them. Peers are played by small scripts here.
@@ -29,7 +29,7 @@ import peer_contracts  # noqa: E402
 import peer_report  # noqa: E402
 import peer_stats  # noqa: E402
 
-# A peer: 128 images of 128 classes, batches at once. WAY changes what it does wrong.
+# A peer: 128 images of 128 classes, whose batches come at once. WAY selects what it does wrong.
 FAKE = """#!%(python)s
 import os, random, subprocess, sys, time
 sys.path.insert(0, %(peers)r)
@@ -194,7 +194,7 @@ class Arguments(unittest.TestCase):
 
 
 class StandardTables(unittest.TestCase):
-    """bench/peers/standard_tables, with djpeg and cjpeg that are played by lines of sh."""
+    """bench/peers/standard_tables; lines of sh play djpeg and cjpeg."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -326,7 +326,7 @@ class Processes(unittest.TestCase):
 
 
 class Profile(unittest.TestCase):
-    """bench/profile on lines as perf script writes them."""
+    """bench/profile, on lines like those of perf script."""
 
     def setUp(self):
         self.profile = load_script(os.path.join(ROOT, "bench", "profile"), "profile_script")
@@ -486,7 +486,7 @@ class Reports(unittest.TestCase):
 
 
 class WholeRun(unittest.TestCase):
-    """bench/peers/run in a tree of its own, where only millrace is there, and is played by a script."""
+    """bench/peers/run in a separate tree with millrace only, which a script plays."""
 
     def setUp(self):
         self.tree = tempfile.mkdtemp()
@@ -543,7 +543,7 @@ class WholeRun(unittest.TestCase):
         self.assertIn("| ROI decode alone | missing:", text)
 
     def run_index(self, packer):
-        """The rows ours_index and ours_before, with a packer that is played by a line of sh; its result."""
+        """The rows ours_index and ours_before; a line of sh plays the packer. Returns the result."""
         path = os.path.join(self.tree, "build", "peers", "millrace", "tools", "millrace")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

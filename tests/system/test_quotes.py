@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_quotes.py ROOT DOCUMENT...: checks that code which a document quotes stands in the file that it names.
+"""test_quotes.py ROOT DOCUMENT...: checks that code which a document quotes is in the file that it names.
 
 A block of code after a line <!-- FILE --> is a quotation: ROOT/FILE must contain it, apart from indentation and line
 breaks; a line of three points leaves something out. A document whose marks are misspelt would pass without a check, so
@@ -28,12 +28,12 @@ def quotations(document):
 
 
 def squeeze(text):
-    """Without blanks and line breaks: where clang-format breaks a line is no matter of a document."""
+    """Without blanks and line breaks, because clang-format may break lines elsewhere."""
     return "".join(text.split())
 
 
 def missing(block, code):
-    """The first line of the first part of the block that does not stand in the code, after the parts before it."""
+    """The first line of the first part of the block that the code does not contain after the earlier parts."""
     start, part = 0, []
     for line in block + ["..."]:
         if line != "...":

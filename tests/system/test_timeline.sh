@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_timeline.sh DRAW_TIMELINE GPU.md: the timelines in docs/gpu.md are what the double of the CUDA runtime draws now.
+# test_timeline.sh DRAW_TIMELINE GPU.md: the timelines in docs/gpu.md are those that the double of
+# the CUDA runtime draws now.
 set -eu
 
 folder=$(mktemp -d)

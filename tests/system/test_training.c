@@ -126,10 +126,8 @@ static void ranks_test_the_same_weights_alike(void **state)
         const char *name, *options;
         uint32_t n_ranks;
     } cases[] = {{"one", "", 1}, {"two", "", 2}, {"four", "", 4}, {"first", "--eval=rank0", 2}};
-    int n = mr_test_is_long()        ? 10007
-            : mr_test_is_sanitized() ? 307
-                                     /* not a multiple of the batch size or the number of ranks */
-                                     : 1007;
+    /* not a multiple of the batch size or the number of ranks */
+    int n = mr_test_is_long() ? 10007 : mr_test_is_sanitized() ? 307 : 1007;
 
     (void)state;
     need_gloo();

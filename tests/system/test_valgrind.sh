@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# test_valgrind.sh RUN_EPOCHS MAKE_FOLDER: a program under valgrind can start workers, and the library makes no error in it.
-# Sanitizers look into the workers' code; valgrind looks at what they cannot, the host with workers of its own program.
+# test_valgrind.sh RUN_EPOCHS MAKE_FOLDER: a program under valgrind can start workers, and the
+# library causes no error. Sanitizers check the workers' code. valgrind checks what they cannot, the
+# host with workers that are separate programs.
 set -eu
 
 run_epochs=$1

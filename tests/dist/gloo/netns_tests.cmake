@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Ranks on two and three hosts, which are network namespaces. A rank is no test by itself: test_netns starts it.
+# Ranks on two and three hosts, which are network namespaces. test_netns starts netns_rank, which is
+# not a test by itself.
 if(NOT TARGET mr_gloo_module)
   add_test(NAME test_netns COMMAND sh -c "echo 'skipped: built without gloo: ${MR_GLOO_MISSING}'; exit 77")
   set_tests_properties(test_netns PROPERTIES SKIP_RETURN_CODE 77)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The nccl module as it is installed, on a machine without a GPU, and its engine over the doubles of NCCL and CUDA.
+# The nccl module as it is installed, on a machine without a GPU, and its engine over the doubles of
+# NCCL and CUDA.
 if(TARGET mr_nccl_module)
   mr_test(test_nccl_absent SOURCES test_nccl_absent.c LIBS mr_dist mr_base Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_definitions(test_nccl_absent PRIVATE MR_TEST_NCCL="$<TARGET_FILE_DIR:mr_nccl_module>")
