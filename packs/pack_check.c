@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_dataset_check(): compares every byte of a pack with its checksums, its marks with marks made
- * again, and decodes every sample of any dataset.
+ * mr_dataset_check(): decodes every sample of any dataset. Of a pack it also compares every byte
+ * with the checksums, and the marks with newly made ones.
  *
- * A damaged sample is what the call looks for: it is reported and counted. Only failures of the
- * work itself end the call.
+ * A damaged sample is a result, not a failure: it is reported and counted. Only other failures end
+ * the call.
  */
 #include <stdlib.h>
 
 #include "packs/pack_job.h"
 
 struct checking {
-    struct mr_pack_job job; /* first, as mr_pack_job_run() wants it */
+    struct mr_pack_job job; /* first: mr_pack_job_run() requires it */
 };
 
 struct worker {
@@ -21,7 +21,8 @@ struct worker {
 };
 
 struct checked {
-    struct mr_packed_image image; /* of a pack, else zeros; its pointers are not used */
+    struct mr_packed_image
+        image; /* zeros if the dataset is not a pack; the pointers are not used */
 };
 
 static mr_status open_worker(void *user, void **worker_out, mr_error *error)
@@ -62,7 +63,9 @@ static mr_status check_packed(struct worker *w, const struct mr_read *read, stru
     return status;
 }
 
-/* Records are whole when they have their size. */
+/*
+ * A record without an encoded image is complete if its length is right; there is nothing to decode.
+ */
 static mr_status check_file(struct worker *w, const struct mr_read *read, mr_error *error)
 {
     const uint8_t *bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the sums over a pack that is being written. */
+/* The state of a pack that is being written. */
 #include "packs/pack_draft.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the index from the parts of all shards, with one walk over them for each section, so a pack
- * of many million samples needs no memory for them.
+ * Makes the index from the parts of all shards. Each section is one pass over the parts, so the
+ * index of many million samples needs no memory for them.
  *
- * Invariant: the folder is synced after the rename, or a power failure may undo it.
+ * Invariant: the folder is synced after the rename; otherwise a power failure may undo the rename.
  */
 #include "packs/pack_index_save.h"
 
@@ -28,7 +28,7 @@ struct output {
     struct mr_pack_draft *draft;
     struct mr_pack_header header;
     int fd;
-    uint64_t at; /* bytes written; used more are in the buffer */
+    uint64_t at; /* bytes written to the file; `used` more are in the buffer */
     size_t used;
     int rc; /* the first failure, a negative errno */
     uint8_t *buffer;
@@ -78,7 +78,7 @@ static void put_section(struct output *output, enum mr_pack_section which, const
     end_section(output, which);
 }
 
-/* A section of a part, piece by piece. */
+/* Copy a section of a part, piece by piece. */
 static mr_status put_part(struct output *output, uint32_t shard, enum mr_pack_section which,
                           mr_error *error)
 {
@@ -91,7 +91,7 @@ static mr_status put_part(struct output *output, uint32_t shard, enum mr_pack_se
         return status;
     for (; rc == 0 && len > 0; at += n, len -= n) {
         rc = mr_file_read_at(fd, at, piece, len < sizeof piece ? (size_t)len : sizeof piece, &n);
-        if (rc == 0 && n == 0) /* it has become shorter */
+        if (rc == 0 && n == 0) /* the file has become shorter */
             rc = -EIO;
         put_bytes(output, piece, n);
     }
@@ -109,7 +109,7 @@ static mr_status put_parts(struct output *output, enum mr_pack_section which, mr
     return status;
 }
 
-/* Starts of texts that follow each other, then the texts. */
+/* Write the start of each text, then the texts. */
 static mr_status put_classes(struct output *output, const char *names, uint64_t len,
                              mr_error *error)
 {
@@ -128,7 +128,7 @@ static mr_status put_all(struct output *output, mr_error *error)
     const struct mr_pack_draft *draft = output->draft;
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
-    put_bytes(output, &output->header, sizeof output->header); /* written again when it is known */
+    put_bytes(output, &output->header, sizeof output->header); /* written again by seal_index() */
     mr_status status = put_parts(output, MR_PACK_SAMPLES, error);
     if (status == MR_OK)
         status = put_parts(output, MR_PACK_ROWS, error);
@@ -166,7 +166,7 @@ static void fill_header(struct output *output)
     memcpy(output->header.label_shape, begin->label_shape, sizeof output->header.label_shape);
 }
 
-/* The header last, with the checksum of all that is in the file. Returns 0 or a negative errno. */
+/* Write the header last, with the checksum of the whole file. Returns 0 or a negative errno. */
 static int seal_index(struct output *output)
 {
     struct mr_pack_header *header = &output->header;

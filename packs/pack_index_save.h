@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a pack all of whose shards have a part. */
+/* Writes the index of a pack. All its shards must have a part. */
 #ifndef PACKS_PACK_INDEX_SAVE_H
 #define PACKS_PACK_INDEX_SAVE_H
 

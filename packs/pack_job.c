@@ -2,8 +2,8 @@
 /*
  * The common part of mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack().
  *
- * A sample's error may begin with the sample's name already. A notice gives the name beside the
- * text, so there it is cut off; an error that is returned gets it where it is missing.
+ * A sample's error may already begin with the sample's name. A notice passes the name separately,
+ * so the name is removed from its text. A returned error gets the name if it is missing.
  */
 #include "packs/pack_job.h"
 
@@ -17,7 +17,7 @@
 #include "base/out_struct.h"
 #include "transforms/packed.h"
 
-enum { MAX_WORKERS = 256, MAX_SIDE = 65500 /* a JPEG's */, MAX_QUALITY = 100 };
+enum { MAX_WORKERS = 256, MAX_SIDE = 65500 /* of a JPEG */, MAX_QUALITY = 100 };
 #define MIN_SHARD_BYTES (UINT64_C(1) << 20)
 #define DEFAULT_SHARD_BYTES (UINT64_C(1) << 30)
 
@@ -34,8 +34,7 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
     if (o->max_side > 0 && o->resize > 0)
         return mr_error_set(error, MR_ERR_INVALID, "max_side and resize exclude each other");
     if (o->no_index && o->encoding != MR_PACK_JPEG)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "no_index is for the encoding jpeg; the others have none");
+        return mr_error_set(error, MR_ERR_INVALID, "no_index applies to the encoding jpeg only");
     if (o->quality > 0 && o->encoding == MR_PACK_RAW)
         return mr_error_set(error, MR_ERR_INVALID, "quality applies to JPEGs, not to raw pixels");
     if (o->shard_size < MIN_SHARD_BYTES)
@@ -91,7 +90,7 @@ mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset,
     job->catalog = mr_dataset_catalog(dataset);
     job->kind = mr_dataset_kind(dataset);
     if (mr_catalog_count(job->catalog) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "the dataset holds no sample");
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset is empty");
     job->progress.n_samples = (uint64_t)mr_catalog_count(job->catalog);
     return MR_OK;
 }
@@ -121,7 +120,7 @@ mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work
     mr_status status = report_progress(job) ? mr_error_set(error, MR_ERR_CANCELED, "canceled")
                                             : mr_pipeline_run(work, error);
     if (status == MR_OK)
-        report_progress(job); /* the last word; what it returns comes too late */
+        report_progress(job); /* the final progress; its return value is too late to cancel */
     return status;
 }
 
@@ -151,8 +150,8 @@ void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *i
     job->progress.bytes_read += item->read_bytes;
 }
 
-/* What is left of text behind "which: ". */
-static const char *without_name(const char *which, const char *text)
+/* The text without "which: " at its start. */
+static const char *skip_name(const char *which, const char *text)
 {
     size_t len = strlen(which);
     return strncmp(text, which, len) == 0 && strncmp(text + len, ": ", 2) == 0 ? text + len + 2
@@ -165,8 +164,8 @@ void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char
     if (!job->options.notice)
         return;
     mr_catalog_describe(job->catalog, index, which);
-    mr_error_keep_one_line(which); /* as the text was */
-    job->options.notice(job->options.user, index, which, without_name(which, text));
+    mr_error_keep_one_line(which); /* as in the text */
+    job->options.notice(job->options.user, index, which, skip_name(which, text));
 }
 
 void mr_pack_job_damage(struct mr_pack_job *job, int64_t index, const char *text)
@@ -181,7 +180,7 @@ void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error 
     mr_error bare = *error;
     mr_catalog_describe(catalog, index, which);
     mr_error_keep_one_line(which);
-    if (without_name(which, bare.text) == bare.text)
+    if (skip_name(which, bare.text) == bare.text)
         mr_error_set(error, bare.status, "%s: %s", which, bare.text);
     error->os_error = bare.os_error;
     error->index = index;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack() share: options, progress, report,
- * and messages about samples.
+ * The common part of mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack(): options, progress,
+ * report, and messages about samples.
  */
 #ifndef PACKS_PACK_JOB_H
 #define PACKS_PACK_JOB_H
@@ -22,47 +22,50 @@ struct mr_pack_job {
 };
 
 /*
- * Begin with a dataset that has files and at least one sample. report_out is checked only.
- * MR_ERR_INVALID, MR_ERR_UNSUPPORTED.
+ * Begin a job on a dataset that has files and at least one sample. report_out is only checked, not
+ * written. MR_ERR_INVALID, MR_ERR_UNSUPPORTED.
  */
 mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset,
                             const mr_pack_options *options, const mr_pack_report *report_out,
                             mr_error *error);
 /*
- * Work on positions from progress.n_done on: catalog, n_workers, positions and tick of work are set
- * here; work->user must begin with a struct mr_pack_job.
+ * Process the positions from progress.n_done to the end. Sets catalog, n_workers, positions and
+ * tick of work. work->user must begin with a struct mr_pack_job.
  */
 mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work, mr_error *error);
-/* The report, unless report_out is NULL. */
+/* Write the report, unless report_out is NULL. */
 void mr_pack_job_end(struct mr_pack_job *job, mr_pack_report *report_out);
 
-/* A sample of a pack, by its encoding. */
+/* Count a sample of a pack by its encoding. */
 void mr_pack_job_count_image(mr_pack_report *report, const struct mr_packed_image *image);
-/* An item was taken: count it. */
+/* Count an item that was taken. */
 void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *item);
 /*
  * Report a message about a sample, if the caller asked for notices. If text begins with the
  * sample's name, as errors do, that name is left out.
  */
 void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char *text);
-/* The same for a damaged sample, which is counted. */
+/* Count a damaged sample and report the message. */
 void mr_pack_job_damage(struct mr_pack_job *job, int64_t index, const char *text);
-/* Make an error about a sample begin with its name: "photos/a.jpg (index 7): words". */
+/* Make an error about a sample begin with its name: "photos/a.jpg (index 7): text". */
 void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
-/* A packer with only the limits of the options, for decoding and not for packing. */
+/*
+ * Create a packer that is used only for decoding: it has only the limits and the decoder of the
+ * options.
+ */
 mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out,
                              mr_error *error);
 
 /*
- * Check a sample of a pack that was read whole: its description, and its bytes against the
- * checksum. MR_ERR_DAMAGED, also if there are fewer bytes than image_out->len.
+ * Check a whole sample of a pack: its description, and its bytes against the checksum.
+ * MR_ERR_DAMAGED, also if there are fewer bytes than image_out->len.
  */
 mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read *read,
                              struct mr_packed_image *image_out, mr_error *error);
 /*
- * The file from which a sample was packed, after mr_pack_job_verify(). Valid until the packer's
- * next call.
+ * Restore the file of a sample that mr_pack_job_verify() accepted. Valid until the packer's next
+ * call.
  */
 mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image,
                               const struct mr_read *read, const uint8_t **file_out, size_t *len_out,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_dataset_pack(): workers read and pack the samples, the caller's thread writes them in the
+ * mr_dataset_pack(): workers read and pack the samples; the caller's thread writes them in the
  * order of the pack.
  *
- * Invariant: an interrupted pack is continued only by the same call. So everything that changes a
- * byte of the pack is in the origin text: where the samples come from, a digest of their names and
- * labels, every option except the number of workers and the decoder of JPEGs, and whether marks are
+ * Invariant: only the same call continues an interrupted pack. So the origin text contains
+ * everything that changes a byte of the pack: where the samples come from, a digest of their names
+ * and labels, every option except the number of workers and the JPEG decoder, and whether marks are
  * made.
  */
 #include <assert.h>
@@ -29,24 +29,24 @@ static_assert((int)MR_PACK_JPEG == MR_PACKED_JPEG && (int)MR_PACK_RAW == MR_PACK
               "the numbers of files and of the interface");
 
 struct packing {
-    struct mr_pack_job job; /* first, as mr_pack_job_run() wants it */
+    struct mr_pack_job job; /* first: mr_pack_job_run() requires it */
     struct mr_packer_options packer;
-    struct mr_keyed keyed; /* with shuffle */
+    struct mr_keyed keyed; /* used with shuffle */
     struct mr_pack_writer *writer;
-    uint64_t written_before; /* bytes of an interrupted call */
+    uint64_t written_before; /* bytes that an interrupted call wrote */
 };
 
 struct worker {
     struct packing *packing;
     struct mr_packer *packer;
-    struct mr_packer *restorer; /* where the dataset is a pack; a packer of its own, as both lend
-                                   their memory */
+    struct mr_packer *restorer; /* if the dataset is a pack. Separate, because packer's result may
+                                   still be in use */
     void *label;
 };
 
 /*
- * What a worker hands over: descriptions here; row table, checksums of rows, label, bytes and marks
- * in the item's bytes.
+ * A worker's result. The item's bytes hold the row table, the checksums of rows, the label, the
+ * sample's bytes and its marks, in this order.
  */
 struct packed {
     struct mr_packed_image image;
@@ -88,9 +88,9 @@ static void close_worker(void *worker)
     free(w);
 }
 
-/* The file's bytes, and its label to w->label. */
-static mr_status get_file(struct worker *w, const struct mr_read *read, const uint8_t **bytes_out,
-                          size_t *len_out, mr_error *error)
+/* Find the file's bytes, and copy its label to w->label. */
+static mr_status find_file(struct worker *w, const struct mr_read *read, const uint8_t **bytes_out,
+                           size_t *len_out, mr_error *error)
 {
     const struct mr_pack_job *job = &w->packing->job;
     struct mr_packed_image image;
@@ -104,15 +104,15 @@ static mr_status get_file(struct worker *w, const struct mr_read *read, const ui
     return status;
 }
 
-/* Where each part begins in the item's bytes. False: more than can be addressed. */
-static bool lay_out(struct packed *packed, size_t rows_len, size_t label_len, size_t *len_out)
+/* Compute where each part begins in the item's bytes. False: the sum overflows. */
+static bool place_parts(struct packed *packed, size_t rows_len, size_t label_len, size_t *len_out)
 {
     return mr_checked_add(rows_len, label_len, &packed->bytes_at) &&
            mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->marks_at) &&
            mr_checked_add(packed->marks_at, packed->image.marks_len, len_out);
 }
 
-static mr_status hand_over(const struct worker *w, const struct mr_packed_sample *sample,
+static mr_status fill_item(const struct worker *w, const struct mr_packed_sample *sample,
                            struct mr_pipeline_item *item)
 {
     struct packed *packed = item->result;
@@ -127,7 +127,7 @@ static mr_status hand_over(const struct worker *w, const struct mr_packed_sample
                               .made_anew = sample->made_anew,
                               .damaged = sample->damaged};
     snprintf(packed->why, sizeof packed->why, "%s", sample->why);
-    if (!lay_out(packed, rows_len + sums_len, label_len, &len))
+    if (!place_parts(packed, rows_len + sums_len, label_len, &len))
         return mr_error_memory(&item->error, SIZE_MAX);
     if (mr_pipeline_reserve(item, len) != MR_OK)
         return MR_ERR_NO_MEMORY;
@@ -150,10 +150,10 @@ static mr_status pack_sample(void *worker, const struct mr_read *read,
     struct mr_packed_sample sample;
     const uint8_t *bytes;
     size_t len;
-    mr_status status = get_file(w, read, &bytes, &len, &item->error);
+    mr_status status = find_file(w, read, &bytes, &len, &item->error);
     if (status == MR_OK)
         status = mr_packer_pack(w->packer, bytes, len, &sample, &item->error);
-    return status == MR_OK ? hand_over(w, &sample, item) : status;
+    return status == MR_OK ? fill_item(w, &sample, item) : status;
 }
 
 /* The caller's thread. */
@@ -165,8 +165,11 @@ static int64_t index_at(const void *user, uint64_t position)
                                                   : position);
 }
 
-/* Such a sample is no longer the file of its name, and its encoding does not say so. */
-static const char *ending_for(const struct packed *packed)
+/*
+ * A re-encoded sample gets the ending of a JPEG: its name may be that of a PNG, and its encoding
+ * does not show the difference.
+ */
+static const char *choose_ending(const struct packed *packed)
 {
     return packed->made_anew && mr_packed_image_is_file(packed->image.encoding)
                ? MR_PACK_SAMPLE_NAME_JPEG
@@ -187,7 +190,7 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
     entry.image.rows = has_rows ? (const uint32_t *)(const void *)item->bytes : NULL;
     entry.image.sums = packed->image.sums ? entry.image.rows + packed->image.n_rows + 1 : NULL;
     entry.image.marks = item->bytes + packed->marks_at;
-    mr_pack_sample_name_in_pack(packing->job.catalog, item->index, ending_for(packed), name);
+    mr_pack_sample_name_in_pack(packing->job.catalog, item->index, choose_ending(packed), name);
     return mr_pack_writer_add(packing->writer, &entry, error);
 }
 
@@ -214,7 +217,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     return MR_OK;
 }
 
-/* What is packed and how. */
+/* The origin. */
 
 static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
 {
@@ -258,7 +261,7 @@ static mr_status describe_origin(const struct packing *packing, char **origin_ou
         free(label);
         return mr_error_memory(error, label_bytes);
     }
-    /* first: a message may cut a long path off */
+    /* the path comes last: a message may cut it off */
     print_options(out, &job->options, packing->packer.marks);
     fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s",
             mr_catalog_count(job->catalog), digest_samples(job, label),
@@ -276,7 +279,7 @@ static const char *class_name(void *user, uint32_t i)
     return mr_catalog_class_name(user, i);
 }
 
-/* MR_END: the pack is complete already. */
+/* MR_END: the pack is already complete. */
 static mr_status open_writer(struct packing *packing, const char *dir, mr_error *error)
 {
     struct mr_pack_job *job = &packing->job;
@@ -305,11 +308,11 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
     return status;
 }
 
-/* The whole. */
+/* The whole job. */
 
 /*
- * From the index that was written, because an interrupted call's samples count too; and so it has
- * been opened once.
+ * Count from the new index, because samples of interrupted calls count too. This also tests that
+ * the index can be opened.
  */
 static mr_status count_pack(struct packing *packing, const char *dir, mr_error *error)
 {
@@ -350,7 +353,7 @@ static mr_status run_packing(struct packing *packing, const char *dir, mr_error 
     return status >= 0 ? count_pack(packing, dir, error) : status;
 }
 
-/* The origin says whether a pack has marks, so all workers must agree on it before it begins. */
+/* Marks are part of the origin, so this is decided before the pack begins, for all workers. */
 static mr_status decide_marks(struct packing *packing, mr_error *error)
 {
     const mr_pack_options *o = &packing->job.options;

@@ -2,8 +2,8 @@
 /*
  * Saves and loads the parts of finished shards.
  *
- * Invariant: a part is renamed into place after its shard and the marks were synced. What it says
- * of them is therefore believed, also after the machine has lost power.
+ * Invariant: a part is renamed into place after its shard and the marks were synced. So its content
+ * can be trusted, even after a power failure.
  */
 #include "packs/pack_part.h"
 
@@ -32,7 +32,7 @@ static uint64_t head_checksum(struct mr_pack_part_head head)
     return mr_xxh3(&head, sizeof head);
 }
 
-/* Everything up to here will still be there when the machine has lost power. */
+/* After this, the shard and the marks survive a power failure. */
 static mr_status sync_shard(const struct mr_pack_draft *draft, mr_error *error)
 {
     char name[MR_PACK_FILE_NAME];
@@ -101,7 +101,7 @@ mr_status mr_pack_part_save(struct mr_pack_draft *draft, mr_error *error)
     return MR_OK;
 }
 
-/* The bytes of a file that is there; 0 for anything else. */
+/* The length of a regular file; 0 for anything else. */
 static uint64_t file_bytes(const struct mr_pack_draft *draft, const char *name)
 {
     struct stat st;
@@ -109,7 +109,7 @@ static uint64_t file_bytes(const struct mr_pack_draft *draft, const char *name)
     return is_file ? (uint64_t)st.st_size : 0;
 }
 
-/* Does the part follow from those before it? */
+/* True if the part continues the draft: the counts and lengths match. */
 static bool part_fits(const struct mr_pack_draft *draft, const struct mr_pack_part_head *head)
 {
     char shard[MR_PACK_FILE_NAME];
@@ -127,7 +127,8 @@ static bool part_fits(const struct mr_pack_draft *draft, const struct mr_pack_pa
 }
 
 /*
- * A section's bytes. Ownership: *bytes_out is the caller's. MR_END: they are not as the head says.
+ * Read a section's bytes. Ownership: the caller frees *bytes_out. MR_END: length or checksum differ
+ * from the head.
  */
 static mr_status read_section(int fd, uint64_t at, uint64_t len, uint64_t checksum,
                               uint8_t **bytes_out, mr_error *error)
@@ -140,7 +141,7 @@ static mr_status read_section(int fd, uint64_t at, uint64_t len, uint64_t checks
     return good && mr_xxh3(*bytes_out, n) == checksum ? MR_OK : MR_END;
 }
 
-/* Check all sections, then take the templates. */
+/* Check all sections, then add the templates to the draft. */
 static mr_status take_sections(struct mr_pack_draft *draft, int fd,
                                const struct mr_pack_part_head *head, mr_error *error)
 {
@@ -180,7 +181,7 @@ static mr_status count_part(struct mr_pack_draft *draft, const struct mr_pack_pa
     return MR_OK;
 }
 
-/* Is the file as long as its head says? */
+/* True if the file is as long as its head says. */
 static bool length_fits(const struct mr_pack_part_head *head, uint64_t file_bytes)
 {
     uint64_t len = sizeof *head;
@@ -246,7 +247,7 @@ mr_status mr_pack_part_remove(const struct mr_pack_draft *draft, uint32_t first,
         char part[MR_PACK_FILE_NAME], shard[MR_PACK_FILE_NAME];
         name_part(i, part);
         mr_pack_draft_shard_name(i, shard);
-        /* The part first: without its shard it would be wrong. */
+        /* The part first: a part without its shard would be wrong. */
         bool had_part = unlinkat(draft->root, part, 0) == 0;
         if (!had_part && errno != ENOENT)
             return mr_pack_draft_fail(draft, errno, "remove", part, error);

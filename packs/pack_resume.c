@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out how far an interrupted pack is. Shards with a part count, up to the first without one.
- * What follows them is removed, the marks are cut, and packing continues after them as if it had
- * never been interrupted.
+ * Finds where an interrupted pack stopped. Shards count up to the first one without a part. Later
+ * shards are removed, the marks are cut to match, and packing continues as if it had not been
+ * interrupted.
  *
- * Invariant: `unfinished` is on the disk before the first shard is made. A shard without it is
- * therefore not ours.
+ * Invariant: `unfinished` is on the disk before the first shard is created. So a shard in a folder
+ * without it is not ours.
  */
 #include "packs/pack_resume.h"
 
@@ -23,7 +23,7 @@
 #include "dataset/file.h"
 #include "packs/pack_part.h"
 
-/* Does this section of a complete pack's index hold these bytes? */
+/* True if this section of a complete pack's index holds these bytes. */
 static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pack_section which,
                         const void *bytes, size_t len)
 {
@@ -35,9 +35,12 @@ static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pac
     return same;
 }
 
-/* Is it what this draft would become? The origin says what is packed and how. */
-static bool is_of_draft(int fd, const struct mr_pack_header *header,
-                        const struct mr_pack_draft *draft)
+/*
+ * True if the complete pack is what this draft would become. The origin says what is packed and
+ * how.
+ */
+static bool matches_draft(int fd, const struct mr_pack_header *header,
+                          const struct mr_pack_draft *draft)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
@@ -45,7 +48,7 @@ static bool is_of_draft(int fd, const struct mr_pack_header *header,
            has_section(fd, header, MR_PACK_CLASS_NAMES, names, begin->class_names_len);
 }
 
-/* A complete pack is never touched. MR_END: it is the one that was asked for. */
+/* A complete pack is never changed. MR_END: it is the wanted pack. */
 static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *error)
 {
     struct mr_pack_header header = {0};
@@ -53,15 +56,15 @@ static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *e
     size_t n = 0;
     if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? MR_OK
-                               : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
+                               : mr_pack_draft_fail(draft, errno, "stat", MR_PACK_INDEX, error);
     int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
     bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, sizeof header, &n) == 0 &&
                    n == sizeof header && header.magic == MR_PACK_MAGIC &&
                    header.version == MR_PACK_VERSION;
-    bool is_same = is_pack && is_of_draft(fd, &header, draft);
+    bool is_same = is_pack && matches_draft(fd, &header, draft);
     if (fd >= 0)
         close(fd);
-    if (is_pack) /* a process that was killed right after completing it has left them */
+    if (is_pack) /* a process that was killed right after it wrote the index has left them */
         mr_pack_resume_clean(draft);
     if (is_same)
         return MR_END;
@@ -74,7 +77,8 @@ static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *e
 
 void mr_pack_resume_clean(const struct mr_pack_draft *draft)
 {
-    (void)mr_pack_part_remove(draft, 0, true, NULL); /* the pack is complete even if they stay */
+    (void)mr_pack_part_remove(draft, 0, true,
+                              NULL); /* ignored: the pack is complete even if they remain */
     (void)unlinkat(draft->root, MR_PACK_UNFINISHED, 0);
     (void)fsync(draft->root);
 }
@@ -100,18 +104,15 @@ static mr_status lock_folder(struct mr_pack_draft *draft, bool *is_new_out, mr_e
     if (!is_locked && errno != EWOULDBLOCK)
         return fail_lock(draft, "lock", error);
     if (fstat(draft->lock_fd, &st) != 0)
-        return fail_lock(draft, "look at", error);
+        return fail_lock(draft, "stat", error);
     if (!is_locked || st.st_nlink == 0) /* the other process has just completed the pack */
         return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s",
                             draft->dir);
     return MR_OK;
 }
 
-/*
- * The text after the class names; NULL if these are not the bytes of `unfinished`, or not all of
- * them.
- */
-static const char *origin_of(const uint8_t *bytes, size_t len)
+/* The text after the class names; NULL if these are not the complete bytes of `unfinished`. */
+static const char *find_origin(const uint8_t *bytes, size_t len)
 {
     struct mr_pack_begin begin;
     if (len < sizeof begin)
@@ -125,15 +126,15 @@ static const char *origin_of(const uint8_t *bytes, size_t len)
     return (const char *)bytes + sizeof begin + begin.class_names_len;
 }
 
-/* The interrupted call against this one. */
+/* Compare the interrupted call with this one. */
 static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t *bytes, size_t len,
                                mr_error *error)
 {
     if (len == draft->begin.len && memcmp(bytes, draft->begin.data, len) == 0)
         return MR_OK;
     const struct mr_pack_begin *now = mr_pack_draft_begin(draft);
-    const char *origin = origin_of(bytes, len),
-               *new_origin = origin_of(draft->begin.data, draft->begin.len);
+    const char *origin = find_origin(bytes, len),
+               *new_origin = find_origin(draft->begin.data, draft->begin.len);
     struct mr_pack_begin then;
     memcpy(&then, bytes, sizeof then);
     if (strcmp(origin, new_origin) != 0)
@@ -155,8 +156,8 @@ static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t 
 }
 
 /*
- * Compare the file's content. *has_begun_out: it has one. A crash may leave it cut off or full of
- * zeros; anything else is not ours.
+ * Compare the file's content, if it is complete, which *has_begun_out says. A crash may leave the
+ * file cut off or full of zeros; any other content is not ours.
  */
 static mr_status check_begin(const struct mr_pack_draft *draft, bool *has_begun_out,
                              mr_error *error)
@@ -169,13 +170,13 @@ static mr_status check_begin(const struct mr_pack_draft *draft, bool *has_begun_
     if (n < 0 || fstat(draft->lock_fd, &st) != 0)
         return fail_lock(draft, "read", error);
     if (magic != 0 && memcmp(&magic, &ours, (size_t)n) != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_UNFINISHED " is not of a pack",
-                            draft->dir);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s/" MR_PACK_UNFINISHED " does not belong to a pack", draft->dir);
     uint8_t *bytes = malloc((size_t)st.st_size + 1);
     if (!bytes)
         return mr_error_memory(error, (size_t)st.st_size);
     int rc = mr_file_read_at(draft->lock_fd, 0, bytes, (size_t)st.st_size, &len);
-    *has_begun_out = rc == 0 && origin_of(bytes, len);
+    *has_begun_out = rc == 0 && find_origin(bytes, len);
     mr_status status = rc < 0 ? mr_pack_draft_fail(draft, -rc, "read", MR_PACK_UNFINISHED, error)
                        : *has_begun_out ? compare_begin(draft, bytes, len, error)
                                         : MR_OK;
@@ -196,7 +197,7 @@ static mr_status write_begin(const struct mr_pack_draft *draft, mr_error *error)
     return MR_OK;
 }
 
-/* Where no pack was begun, shards and marks are not ours, and stay. */
+/* If no pack was begun here, shards and marks are not ours and are not removed. */
 static mr_status refuse_file(const struct mr_pack_draft *draft, const char *name, mr_error *error)
 {
     if (faccessat(draft->root, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
@@ -215,7 +216,7 @@ static mr_status begin_pack(const struct mr_pack_draft *draft, mr_error *error)
     return status == MR_OK ? write_begin(draft, error) : status;
 }
 
-/* Cut the file of marks to what counts and leave it open, or remove it if nothing does. */
+/* Cut the file of marks to the length that counts and leave it open; if that is 0, remove it. */
 static mr_status cut_marks(struct mr_pack_draft *draft, mr_error *error)
 {
     const char *name = MR_PACK_MARKS_FILE;
@@ -250,7 +251,7 @@ mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error)
     mr_status status = check_incomplete(draft, error);
     if (status == MR_OK)
         status = lock_folder(draft, &is_new, error);
-    if (status == MR_OK) /* again: from now on no other process can complete it */
+    if (status == MR_OK) /* again: with the lock held, no other process can complete the pack */
         status = check_incomplete(draft, error);
     if (status == MR_OK)
         status = check_begin(draft, &has_begun, error);

@@ -6,13 +6,13 @@
 #include "packs/pack_draft.h"
 
 /*
- * Lock the folder's file `unfinished`, count the shards that are complete, and remove what follows
- * them. MR_END: the folder holds the complete pack. MR_ERR_INVALID: it holds another pack or a part
- * of one, or files that are not a pack's, or another process is packing into it. MR_ERR_IO,
+ * Lock the folder's file `unfinished`, count the complete shards, and remove everything after them.
+ * MR_END: the folder holds the complete pack. MR_ERR_INVALID: it holds another pack or a part of
+ * one, or files that do not belong to a pack, or another process is packing into it. MR_ERR_IO,
  * MR_ERR_NO_MEMORY.
  */
 mr_status mr_pack_resume(struct mr_pack_draft *draft, mr_error *error);
-/* The pack is complete: remove what only resuming needs. */
+/* After the pack is complete: remove the files that only resuming needs. */
 void mr_pack_resume_clean(const struct mr_pack_draft *draft);
 
 #endif

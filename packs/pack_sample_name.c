@@ -2,8 +2,9 @@
 /*
  * Makes and checks the names of samples in packs.
  *
- * Invariant: an index may come from anywhere, so a name is checked again before a file gets it. A
- * folder's path may hold any byte, also one that means something in a SPEC.
+ * Invariant: an index may come from an untrusted source, so a name is checked again before a file
+ * is made. A folder's path may contain any byte, even one with a meaning in a SPEC, so it is
+ * escaped.
  */
 #include "packs/pack_sample_name.h"
 
@@ -19,7 +20,7 @@ static const char *const jpeg_endings[] = {MR_PACK_SAMPLE_NAME_JPEG, ".jpeg", ".
                                            NULL};
 static const char *const png_endings[] = {MR_PACK_SAMPLE_NAME_PNG, NULL};
 
-static bool ends_in(const char *name, const char *const *endings)
+static bool has_ending(const char *name, const char *const *endings)
 {
     size_t len = strlen(name);
     for (; *endings; endings++) {
@@ -40,7 +41,7 @@ static bool is_up(const char *at)
     return component_len(at) == 2 && at[0] == '.' && at[1] == '.';
 }
 
-/* Behind the last ".." and the slashes that follow it. */
+/* The part after the last ".." and the slashes that follow it. */
 static const char *inside_part(const char *path)
 {
     const char *start = path;
@@ -54,12 +55,12 @@ static const char *inside_part(const char *path)
     return start;
 }
 
-/* The path as the dataset has it; false where it is not known. */
+/* Find the path of a sample in its dataset; false if it is not known. */
 static bool find_path(const struct mr_catalog *catalog, int64_t index,
                       char path_out[MR_CATALOG_PATH])
 {
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    /* a member: the shard, then its name */
+    /* a member of a tar shard: the shard, then the member's name */
     if (!mr_catalog_is_pack(catalog) && !mr_catalog_loose_files(catalog)) {
         mr_catalog_relative_name(catalog, index, path_out, MR_CATALOG_PATH);
         return true;
@@ -79,7 +80,7 @@ void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index
 {
     char path[MR_CATALOG_PATH];
     const char *name = find_path(catalog, index, path) ? inside_part(path) : "";
-    const char *more = ending && !ends_in(name, jpeg_endings) ? ending : "";
+    const char *more = ending && !has_ending(name, jpeg_endings) ? ending : "";
     if (*name && strlen(name) + strlen(more) < MR_CATALOG_PATH)
         strcpy(stpcpy(name_out, name), more);
     else
@@ -105,8 +106,8 @@ bool mr_pack_sample_name_is_safe(const char *name)
 const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_image *image)
 {
     if (image->encoding == MR_PACKED_RAW)
-        return ends_in(name, png_endings) ? "" : MR_PACK_SAMPLE_NAME_PNG;
-    return mr_packed_image_is_file(image->encoding) || ends_in(name, jpeg_endings)
+        return has_ending(name, png_endings) ? "" : MR_PACK_SAMPLE_NAME_PNG;
+    return mr_packed_image_is_file(image->encoding) || has_ending(name, jpeg_endings)
                ? ""
                : MR_PACK_SAMPLE_NAME_JPEG;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash table with open addressing, because a million photographs may have thousands of templates.
+ * A hash table with open addressing: a million photographs may have thousands of templates.
  *
  * Invariant: templates are compared byte for byte, so unused bytes of a template are zero.
  */
@@ -13,9 +13,9 @@
 
 enum { FIRST_SLOTS = 64 };
 
-/* Where it stands, or the free slot where it would. */
-static uint32_t *slot_of(const struct mr_pack_templates *templates,
-                         const struct mr_packed_template *wanted)
+/* The slot of the template, or the free slot where it belongs. */
+static uint32_t *find_slot(const struct mr_pack_templates *templates,
+                           const struct mr_packed_template *wanted)
 {
     uint32_t mask = templates->n_slots - 1, at = (uint32_t)mr_xxh3(wanted, sizeof *wanted) & mask;
     while (templates->slots[at] != 0 &&
@@ -27,7 +27,7 @@ static uint32_t *slot_of(const struct mr_pack_templates *templates,
 bool mr_pack_templates_find(const struct mr_pack_templates *templates,
                             const struct mr_packed_template *wanted, uint32_t *number_out)
 {
-    uint32_t slot = templates->n_slots ? *slot_of(templates, wanted) : 0;
+    uint32_t slot = templates->n_slots ? *find_slot(templates, wanted) : 0;
     if (slot != 0)
         *number_out = slot - 1;
     return slot != 0;
@@ -49,7 +49,7 @@ static mr_status grow_slots(struct mr_pack_templates *templates, mr_error *error
     templates->slots = slots;
     templates->n_slots = (uint32_t)n_slots;
     for (uint32_t i = 0; i < templates->n; i++)
-        *slot_of(templates, &items[i]) = i + 1;
+        *find_slot(templates, &items[i]) = i + 1;
     return MR_OK;
 }
 
@@ -61,7 +61,7 @@ mr_status mr_pack_templates_add(struct mr_pack_templates *templates,
     if (status < 0)
         return status;
     templates->items[templates->n++] = *added;
-    *slot_of(templates, added) = templates->n;
+    *find_slot(templates, added) = templates->n;
     return MR_OK;
 }
 

@@ -15,10 +15,12 @@ struct mr_pack_templates {
     uint32_t *slots;  /* number + 1 by hash; 0: free */
 };
 
-/* The number of a template that is there. */
+/* Find the number of a template. False: it is not in the table. */
 bool mr_pack_templates_find(const struct mr_pack_templates *templates,
                             const struct mr_packed_template *wanted, uint32_t *number_out);
-/* Append one; its number is the n of before. MR_ERR_NO_MEMORY leaves them as they were. */
+/*
+ * Append a template; its number is the previous n. After MR_ERR_NO_MEMORY the table is unchanged.
+ */
 mr_status mr_pack_templates_add(struct mr_pack_templates *templates,
                                 const struct mr_packed_template *added, mr_error *error);
 void mr_pack_templates_fini(struct mr_pack_templates *templates);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_pack_unpack(): workers verify and restore the samples, the caller's thread writes the files.
+ * mr_pack_unpack(): workers verify and restore the samples; the caller's thread writes the files.
  *
- * One damaged sample does not end the call: it is reported, and the other files are written.
+ * A damaged sample does not end the call: it is reported, and the other files are written.
  *
- * Invariant: a name comes from the index, which may come from anywhere, so it is checked before a
- * file gets it.
+ * Invariant: names come from the index, which may come from an untrusted source, so each is checked
+ * before a file is made.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "packs/pack_unpack_file.h"
 
 struct unpacking {
-    struct mr_pack_job job; /* first, as mr_pack_job_run() wants it */
+    struct mr_pack_job job; /* first: mr_pack_job_run() requires it */
     struct mr_pack_unpack_folder folder;
-    mr_error first; /* of the damaged */
+    mr_error first; /* about the first damaged sample */
 };
 
 struct worker {
@@ -28,7 +28,7 @@ struct worker {
 };
 
 struct unpacked {
-    struct mr_packed_image image; /* its pointers are not used */
+    struct mr_packed_image image; /* the pointers are not used */
 };
 
 static mr_status open_worker(void *user, void **worker_out, mr_error *error)
@@ -74,17 +74,18 @@ static int64_t index_at(const void *user, uint64_t position)
     return (int64_t)position;
 }
 
-static mr_status file_name(const struct unpacking *unpacking, const struct mr_pipeline_item *item,
-                           char name_out[MR_CATALOG_PATH], mr_error *error)
+static mr_status make_file_name(const struct unpacking *unpacking,
+                                const struct mr_pipeline_item *item, char name_out[MR_CATALOG_PATH],
+                                mr_error *error)
 {
     const struct unpacked *unpacked = item->result;
     const char *name =
         mr_pack_index_name(mr_catalog_pack(unpacking->job.catalog), (uint64_t)item->index);
     if (!name)
-        return mr_error_set(error, MR_ERR_DAMAGED, "it has no name");
+        return mr_error_set(error, MR_ERR_DAMAGED, "the sample has no name");
     if (!mr_pack_sample_name_is_safe(name))
-        return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is not a name of a file below the folder",
-                            name);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "'%s' is not the name of a file inside the folder", name);
     const char *ending = mr_pack_sample_name_ending(name, &unpacked->image);
     if (strlen(name) + strlen(ending) >= MR_CATALOG_PATH)
         return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending",
@@ -102,12 +103,12 @@ static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *it
     mr_pack_job_damage(job, item->index, item->error.text);
 }
 
-/* Under its name, below the folder. MR_ERR_DAMAGED: no file can have that name. */
+/* Write the file under its name, inside the folder. MR_ERR_DAMAGED: no file can have that name. */
 static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item *item)
 {
     char name[MR_CATALOG_PATH];
     bool written = false;
-    mr_status status = file_name(unpacking, item, name, &item->error);
+    mr_status status = make_file_name(unpacking, item, name, &item->error);
     if (status == MR_OK)
         status = mr_pack_unpack_file_write(&unpacking->folder, name, item->bytes, item->len,
                                            &written, &item->error);

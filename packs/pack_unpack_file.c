@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes files below a folder and never replaces one.
+ * Writes files inside a folder and never replaces one.
  *
- * Invariant: the system call that gives a file its name decides whether the name is free; a check
- * before it would not. So two processes that unpack into one folder do not replace each other's
- * files. Where the file system has no renameat2() with RENAME_NOREPLACE, link() decides.
+ * Invariant: the system call that gives a file its name also decides whether the name is free; an
+ * earlier check would race. So two processes that unpack into one folder do not replace each
+ * other's files. If the file system does not support renameat2() with RENAME_NOREPLACE, link()
+ * decides.
  */
 #include "packs/pack_unpack_file.h"
 
@@ -20,8 +21,8 @@
 
 enum { TRIES = 100, MAX_PATH = 4200, PIECE_BYTES = 65536 };
 
-/* Is it the name that cannot be had here? Another file may well be written then. */
-static bool is_of_name(int os_error)
+/* True if the error is about this name only, so another file may still be written. */
+static bool concerns_name(int os_error)
 {
     return os_error == ENAMETOOLONG || os_error == ENOTDIR || os_error == EILSEQ ||
            os_error == EINVAL;
@@ -30,7 +31,7 @@ static bool is_of_name(int os_error)
 static mr_status fail_at(const struct mr_pack_unpack_folder *folder, int os_error, const char *what,
                          const char *name, mr_error *error)
 {
-    mr_status status = is_of_name(os_error) ? MR_ERR_DAMAGED : MR_ERR_IO;
+    mr_status status = concerns_name(os_error) ? MR_ERR_DAMAGED : MR_ERR_IO;
     return mr_error_os(error, status, os_error, "cannot %s %s/%s", what, folder->path, name);
 }
 
@@ -60,7 +61,7 @@ void mr_pack_unpack_file_end(struct mr_pack_unpack_folder *folder)
     folder->fd = -1;
 }
 
-/* Each folder on the way to the file. */
+/* Make each folder on the path of the file. */
 static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const char *name,
                               mr_error *error)
 {
@@ -75,7 +76,10 @@ static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const 
     return MR_OK;
 }
 
-/* A new file beside the one to be. Returns its descriptor or a negative errno. */
+/*
+ * Create a temporary file in the folder of the final one. Returns its descriptor or a negative
+ * errno.
+ */
 static int create_temporary(const struct mr_pack_unpack_folder *folder, const char *name,
                             char temporary_out[MAX_PATH])
 {
@@ -109,8 +113,8 @@ static int write_all(int fd, const void *bytes, size_t len)
 }
 
 /*
- * Give the file its name unless something has it. Returns 0 or a negative errno, -EEXIST among
- * them.
+ * Give the file its name if the name is free. Returns 0 or a negative errno; -EEXIST: the name is
+ * taken.
  */
 static int rename_new(int fd, const char *temporary, const char *name)
 {
@@ -118,13 +122,13 @@ static int rename_new(int fd, const char *temporary, const char *name)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -errno;
-    if (linkat(fd, temporary, fd, name, 0) != 0) /* a network's file system */
+    if (linkat(fd, temporary, fd, name, 0) != 0) /* a network file system */
         return -errno;
     (void)unlinkat(fd, temporary, 0);
     return 0;
 }
 
-/* Returns 1 for a file of these bytes, 0 for anything else, or a negative errno. */
+/* Returns 1 for a file with exactly these bytes, 0 for anything else, or a negative errno. */
 static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
 {
     char piece[PIECE_BYTES];
@@ -150,7 +154,7 @@ static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
     return rc == 1 && done < len ? 0 : rc;
 }
 
-/* What was there first. */
+/* Compare the existing file with the new bytes. */
 static mr_status compare_file(const struct mr_pack_unpack_folder *folder, const char *name,
                               const void *bytes, size_t len, mr_error *error)
 {
@@ -158,7 +162,7 @@ static mr_status compare_file(const struct mr_pack_unpack_folder *folder, const 
     if (rc < 0)
         return fail_at(folder, -rc, "read", name, error);
     if (rc == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/%s exists already, with other content",
+        return mr_error_set(error, MR_ERR_INVALID, "%s/%s already exists with different content",
                             folder->path, name);
     return MR_OK;
 }
@@ -187,7 +191,7 @@ mr_status mr_pack_unpack_file_write(const struct mr_pack_unpack_folder *folder, 
     struct stat st;
     int rc = 0;
     *written_out = false;
-    /* A look first saves writing in vain where an interrupted call is repeated. */
+    /* Checking first avoids writing files again when an interrupted call is repeated. */
     if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return compare_file(folder, name, bytes, len, error);
     mr_status status = make_parents(folder, name, error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends samples to shards. What the index will say of a shard's samples is kept in memory until
- * the shard is full, and then saved as its part (pack_part.h); the index is made from the parts at
- * the end.
+ * Appends samples to shards. The index entries of a shard's samples stay in memory until the shard
+ * is full, and are then saved as its part (pack_part.h). At the end, the index is made from the
+ * parts.
  */
 #include "packs/pack_writer.h"
 
@@ -29,7 +29,7 @@ enum { MARKS_ALIGN = 8 };
 
 struct mr_pack_writer {
     struct mr_pack_draft draft;
-    bool has_failed; /* files and sums may differ: only close is left */
+    bool has_failed; /* files and sums may differ, so only close is allowed */
 };
 
 static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
@@ -47,13 +47,13 @@ static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
                : mr_pack_draft_fail(draft, -draft->shard_fd, "create", name, error);
 }
 
-static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
+static mr_status fail_too_long(const struct mr_pack_entry *entry, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " bytes are too many for a shard",
                         entry->name, entry->image.len);
 }
 
-/* Where the next sample will begin, in the last shard, which may be a new one. */
+/* Find the offset of the next sample in the last shard. If the shard is full, begin a new one. */
 static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
                               uint64_t *offset_out, mr_error *error)
 {
@@ -61,7 +61,7 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
     uint64_t len = draft->shard_fd >= 0 ? *mr_pack_draft_shard_len(draft) : 0, end;
     uint64_t offset = mr_align_up(len, begin->align);
     if (!mr_checked_add_u64(offset, entry->image.len, &end) || end > INT64_MAX)
-        return too_long(entry, error);
+        return fail_too_long(entry, error);
     if (draft->shard_fd < 0 || (len > 0 && end > begin->shard_bytes)) {
         mr_status status = begin_shard(draft, error);
         if (status < 0)
@@ -72,7 +72,7 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
     return MR_OK;
 }
 
-/* After a failure, give a full disk its room back. */
+/* After a failure, cut off the bytes that do not count. On a full disk this frees room. */
 static void drop_bytes(const struct mr_pack_draft *draft)
 {
     (void)!ftruncate(draft->shard_fd, (off_t)*mr_pack_draft_shard_len(draft));
@@ -80,7 +80,7 @@ static void drop_bytes(const struct mr_pack_draft *draft)
         (void)!ftruncate(draft->marks_fd, (off_t)draft->marks_len);
 }
 
-/* A sample's marks, which may be none, at a multiple of 8. The first ones make the file. */
+/* Write a sample's marks, if it has any, at a multiple of 8. The first ones create the file. */
 static mr_status write_marks(struct mr_pack_draft *draft, const struct mr_packed_image *image,
                              struct mr_pack_marks *marks_out, mr_error *error)
 {
@@ -111,7 +111,7 @@ static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_e
     return status;
 }
 
-/* The number of a template, which may be new. */
+/* Find the number of a template; a new one is added. */
 static mr_status number_template(struct mr_pack_draft *draft,
                                  const struct mr_packed_template *wanted, uint32_t *number_out,
                                  mr_error *error)
@@ -147,7 +147,7 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft,
     };
 }
 
-/* What the index will say of a sample whose bytes were written. */
+/* Append the index entries of a sample whose bytes were written. */
 static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
                              uint64_t offset, const struct mr_pack_marks *marks, mr_error *error)
 {
@@ -222,8 +222,8 @@ mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack
         return refuse_after_failure(writer, error);
     if (writer->draft.n_done >= n_samples)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s: all of the %" PRIu64 " samples are there already",
-                            writer->draft.dir, n_samples);
+                            "%s already holds all of its %" PRIu64 " samples", writer->draft.dir,
+                            n_samples);
     mr_status status = append_sample(&writer->draft, entry, error);
     writer->has_failed = status < 0;
     return status;
@@ -275,7 +275,7 @@ static mr_status check_options(const struct mr_pack_writer_options *options, uin
     return MR_OK;
 }
 
-/* What the file `unfinished` will hold, so that another run can compare. */
+/* Make the content of the file `unfinished`, which a later run compares with its own. */
 static mr_status make_begin(const struct mr_pack_writer_options *options, struct mr_bytes *bytes,
                             mr_error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a pack: samples in the order of their index, appended to shards. At any time the folder
+ * Writes a pack: appends samples to shards in the order of their index. At any time the folder
  * holds either a complete pack or one that the same call continues after its last finished shard.
- * One process at a time (flock on the file `unfinished`).
+ * Only one process at a time writes (flock on the file `unfinished`).
  */
 #ifndef PACKS_PACK_WRITER_H
 #define PACKS_PACK_WRITER_H
@@ -16,11 +16,12 @@ struct mr_pack_writer;
 struct mr_pack_writer_options {
     const struct mr_sample_kind *kind; /* of the source, for its labels */
     uint64_t n_samples;
-    uint64_t shard_bytes; /* a new shard is begun when a sample would go beyond; one sample may */
+    uint64_t shard_bytes; /* a sample that would exceed it begins a new shard; a single longer
+                             sample is allowed */
     uint32_t align;       /* of each sample, a power of two up to 4096; 1: none */
     bool marks;           /* samples may have marks */
-    const char *origin;   /* what is packed and how; an unfinished pack with another one is
-                             refused */
+    const char
+        *origin; /* what is packed and how; an unfinished pack with another origin is refused */
     uint32_t n_classes;
     const char *(*class_name)(void *user, uint32_t i);
     void *user;
@@ -28,29 +29,29 @@ struct mr_pack_writer_options {
 
 struct mr_pack_entry {
     struct mr_packed_image image;
-    const uint8_t *bytes; /* image.len */
+    const uint8_t *bytes; /* image.len bytes */
     const char *name;
-    const void *label; /* kind.label_bytes */
+    const void *label; /* kind->label_bytes bytes */
 };
 
 /*
- * Begin a pack, or continue one: it holds *n_done_out samples already, and the next sample to add
- * has that index. The folder is made, its parents are not. MR_END, without a writer, where the
- * folder holds the complete pack of the same origin and classes; MR_ERR_INVALID where it holds
- * another pack or a part of one, or another process packs into it; MR_ERR_IO.
+ * Begin a pack, or continue one that already has *n_done_out samples: this is the index of the next
+ * sample to add. The folder is created, its parents are not. Returns MR_END without a writer if the
+ * folder holds the complete pack of the same origin and classes; MR_ERR_INVALID if it holds another
+ * pack or a part of one, or another process packs into it; MR_ERR_IO.
  */
 mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
                               struct mr_pack_writer **writer_out, uint64_t *n_done_out,
                               mr_error *error);
 /*
- * Add a sample, which counts once its shard is finished. After a failure (MR_ERR_IO names the file;
- * also a full disk) only close may be called.
+ * Add a sample. It survives an interruption once its shard is finished. After a failure, only close
+ * may be called. MR_ERR_IO, also for a full disk, names the file.
  */
 mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry,
                              mr_error *error);
 /*
- * After the last sample: finish the last shard, write the index, rename it, remove what only
- * resuming needs.
+ * After the last sample: finish the last shard, write the index, rename it, and remove the files
+ * that only resuming needs.
  */
 mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error);
 /* Bytes in the shards and marks of this pack, including those of earlier runs. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides what a file becomes in a pack: coefficients, pixels, a new JPEG, or its bytes as they
- * are.
+ * Decides what a pack stores for a file: coefficients, pixels, a new JPEG, or the unchanged bytes.
  *
- * Invariant: statuses mean more here than elsewhere. MR_ERR_DAMAGED: the file cannot be decoded
- * without an error or a warning. MR_ERR_UNSUPPORTED: it can be decoded, but not packed as asked.
- * After both the file is kept as it is, with the message. Only other failures, all for lack of
- * memory, reach the caller.
+ * Invariant: two statuses have a special meaning in this file. MR_ERR_DAMAGED: decoding the file
+ * gives an error or a warning. MR_ERR_UNSUPPORTED: it can be decoded, but not packed as asked.
+ * After either, the file is stored unchanged, with the message. Only MR_ERR_NO_MEMORY reaches the
+ * caller.
  */
 #include "packs/packer.h"
 
@@ -33,16 +32,16 @@ struct mr_packer {
     struct mr_packer_tiles tiles; /* first: it is aligned */
     struct mr_packer_options options;
     struct mr_packer_decode decode;
-    bool stock_jpeg; /* libjpeg alone decodes JPEGs */
+    bool stock_jpeg; /* decode JPEGs with libjpeg only */
     struct mr_packed_template template;
     struct mr_packer_resize resize;
     struct mr_scratch resized; /* pixels */
     struct mr_bytes anew;
     struct mr_bytes file;         /* restored */
-    struct mr_packed_copy packed; /* the sample of a pack that is looked at */
+    struct mr_packed_copy packed; /* the packed sample that restore, try or check_marks works on */
 };
 
-/* Bytes of an image file, and what is known of them. */
+/* The bytes of an image file and what is known about them. */
 struct input {
     const uint8_t *bytes;
     size_t len;
@@ -93,7 +92,7 @@ bool mr_packer_makes_marks(const struct mr_packer *packer)
 
 /* ---- Coefficients ---- */
 
-/* The sample as a pack's reader will see it, against the full decode in pixels. */
+/* Compare the sample, as a reader of the pack decodes it, with the full decode in decode.pixels. */
 static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed_image *image,
                                 mr_error *error)
 {
@@ -102,14 +101,14 @@ static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed
         mr_packer_decode_sample(&packer->decode, image, packer->tiles.bytes.data, &same, error);
     if (status == MR_ERR_NO_MEMORY)
         return status;
-    if (status != MR_OK) /* the file is good all the same */
+    if (status != MR_OK) /* the file itself is good */
         return MR_ERR_UNSUPPORTED;
     return same ? MR_OK
                 : mr_error_set(error, MR_ERR_UNSUPPORTED,
                                "its coefficients do not decode to the same pixels");
 }
 
-/* Tiles, and pixels if they come with them. */
+/* Make the tiles, and the pixels if the same pass gives them. */
 static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head *head,
                            struct mr_packed_image *image, bool *has_pixels_out, mr_error *error)
 {
@@ -131,7 +130,7 @@ static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head 
     return status;
 }
 
-/* From opening the file to closing it. *image starts as zeros. */
+/* Open the file, read it, close it. *image starts as zeros. */
 static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *input,
                                 enum mr_packer_jpeg_way way, struct mr_packed_image *image,
                                 bool *has_pixels_out, mr_error *error)
@@ -179,9 +178,9 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
     return status;
 }
 
-/* ---- Pixels, and JPEGs made anew ---- */
+/* ---- Pixels, and JPEGs encoded again ---- */
 
-/* Decode, and resize where that is wanted: width x height x 3 pixels with slack behind. */
+/* Decode, and resize if that is wanted: width x height x 3 pixels with slack after them. */
 static mr_status make_pixels(struct mr_packer *packer, const struct input *input,
                              struct mr_image_head *head, uint8_t **pixels_out, bool *resized_out,
                              mr_error *error)
@@ -230,7 +229,7 @@ static mr_status pack_pixels(struct mr_packer *packer, const struct input *input
     return MR_OK;
 }
 
-/* Does the size, or a wish for a quality, ask for another JPEG in the file's place? */
+/* True if the options ask for a new JPEG instead of the file: another size, or a given quality. */
 static bool wants_anew(const struct mr_packer *packer, const struct input *input,
                        const struct mr_image_head *head)
 {
@@ -244,7 +243,7 @@ static bool wants_anew(const struct mr_packer *packer, const struct input *input
     return options->quality != 0 && input->is_jpeg;
 }
 
-/* The file's place is taken by a JPEG made anew, where one is wanted. */
+/* Replace the input by a newly encoded JPEG if one is wanted. */
 static mr_status make_anew(struct mr_packer *packer, struct input *input, mr_error *error)
 {
     const struct mr_packer_options *options = &packer->options;
@@ -272,9 +271,9 @@ static mr_status make_anew(struct mr_packer *packer, struct input *input, mr_err
     return status;
 }
 
-/* ---- Files as they are ---- */
+/* ---- Unchanged files ---- */
 
-/* Size and orientation, as far as the header can be read. */
+/* Size and orientation are filled in if the header can be read. */
 static mr_status keep_file(struct mr_packer *packer, const struct input *input,
                            struct mr_packed_sample *sample, mr_error *error)
 {
@@ -290,7 +289,7 @@ static mr_status keep_file(struct mr_packer *packer, const struct input *input,
     return status;
 }
 
-/* The same with marks. MR_ERR_UNSUPPORTED or MR_ERR_DAMAGED: the file can have none. */
+/* Store the file with marks. MR_ERR_UNSUPPORTED or MR_ERR_DAMAGED: no marks can be made for it. */
 static mr_status mark_file(struct mr_packer *packer, const struct input *input,
                            struct mr_packed_sample *sample, mr_error *error)
 {
@@ -341,7 +340,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
     return status;
 }
 
-/* ---- The other way ---- */
+/* ---- From a sample to a file ---- */
 
 mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image,
                             const uint8_t *bytes, const uint8_t **file_out, size_t *len_out,
@@ -394,7 +393,7 @@ mr_status mr_packer_check_marks(struct mr_packer *packer, const struct mr_packed
     mr_error why;
     if (!mr_jpeg_marks_parse(marks, marks_len, &parsed))
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "its marks were altered: their checksum is wrong");
+                            "its JPEG index was altered: the checksum is wrong");
     if (!mr_codec_reads_marks(packer->decode.codec))
         return MR_OK;
     mr_status status = mr_codec_mark(packer->decode.codec, bytes, (size_t)image->len, &made, &why);
@@ -402,11 +401,12 @@ mr_status mr_packer_check_marks(struct mr_packer *packer, const struct mr_packed
         mr_error_copy(error, &why);
     else if (status != MR_OK)
         status = mr_error_set(error, MR_ERR_DAMAGED,
-                              "it has marks, but its file can have none: %.150s", why.text);
+                              "it has a JPEG index, but none can be made for its file: %.150s",
+                              why.text);
     else if (made.marks_len != marks_len || memcmp(made.marks, marks, marks_len) != 0)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "its marks are not those of its bytes");
+        status = mr_error_set(error, MR_ERR_DAMAGED, "its JPEG index does not match its bytes");
     else if (!same_description(&made, mr_packed_copy(&packer->packed, image)))
-        status =
-            mr_error_set(error, MR_ERR_DAMAGED, "its entry in the index is not that of its bytes");
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "its entry in the pack's index does not match its bytes");
     return status;
 }

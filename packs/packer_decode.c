@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes whole images. The codec counts warnings but drops their messages, so the message of the
- * first warning takes a second pass.
+ * Decodes whole images. The codec counts warnings but drops their messages, so a second pass gets
+ * the message of the first warning.
  */
 #include "packs/packer_decode.h"
 
@@ -15,8 +15,8 @@
 
 #define CHANNELS 3
 
-/* What becomes of rows. */
-enum use { USE_NOT, USE_COPY, USE_COMPARE };
+/* What to do with decoded rows. */
+enum use { USE_NONE, USE_COPY, USE_COMPARE };
 
 mr_status mr_packer_decode_init(struct mr_packer_decode *decode,
                                 const struct mr_codec_limits *limits, mr_error *error)
@@ -43,8 +43,8 @@ mr_status mr_packer_decode_reserve(struct mr_packer_decode *decode,
 }
 
 /*
- * All rows of the open image. same_out is written only where they are compared; then the first
- * difference ends it.
+ * Decode all rows of the open image. same_out is written only for USE_COMPARE, which stops at the
+ * first difference.
  */
 static mr_status read_rows(struct mr_codec *codec, const struct mr_image_head *head, enum use use,
                            uint8_t *pixels, bool *same_out, mr_error *error)
@@ -56,7 +56,7 @@ static mr_status read_rows(struct mr_codec *codec, const struct mr_image_head *h
     for (uint32_t y = 0; status == MR_OK && same && y < head->height;) {
         uint32_t n = 0;
         status = mr_codec_rows(codec, rows, MR_CODEC_ROWS, &n, error);
-        for (uint32_t i = 0; status == MR_OK && use != USE_NOT && i < n; i++, pixels += stride) {
+        for (uint32_t i = 0; status == MR_OK && use != USE_NONE && i < n; i++, pixels += stride) {
             if (use == USE_COPY)
                 memcpy(pixels, rows[i], stride);
             else
@@ -92,7 +92,7 @@ static mr_status find_warning(struct mr_packer_decode *decode, const uint8_t *by
     }
     if (status == MR_ERR_DAMAGED || status == MR_ERR_NO_MEMORY)
         return status;
-    return mr_error_set(error, MR_ERR_DAMAGED, "libjpeg warns %" PRIu32 " times", n_warnings);
+    return mr_error_set(error, MR_ERR_DAMAGED, "libjpeg gave %" PRIu32 " warnings", n_warnings);
 }
 
 mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len,
@@ -104,7 +104,7 @@ mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *
     if (to_pixels)
         status = mr_packer_decode_reserve(decode, head_out, error);
     if (status == MR_OK)
-        status = read_rows(decode->codec, head_out, to_pixels ? USE_COPY : USE_NOT,
+        status = read_rows(decode->codec, head_out, to_pixels ? USE_COPY : USE_NONE,
                            decode->pixels.memory, NULL, error);
     uint32_t n_warnings = mr_codec_close(decode->codec);
     if (status == MR_OK && n_warnings > 0 &&
@@ -124,7 +124,7 @@ mr_status mr_packer_decode_sample(struct mr_packer_decode *decode,
     status = mr_codec_open_packed(decode->codec, image, bytes, image->len, 0, &head, error);
     if (status != MR_OK)
         return status;
-    status = read_rows(decode->codec, &head, same_out ? USE_COMPARE : USE_NOT,
+    status = read_rows(decode->codec, &head, same_out ? USE_COMPARE : USE_NONE,
                        decode->pixels.memory, same_out, error);
     mr_codec_close(decode->codec);
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole images for the packer: decodes files and packed samples into memory, compares them with it,
- * or only tries them.
+ * Decodes whole images for the packer, files and packed samples. The pixels are stored in memory,
+ * compared with those in memory, or discarded.
  */
 #ifndef PACKS_PACKER_DECODE_H
 #define PACKS_PACKER_DECODE_H
@@ -18,32 +18,32 @@ struct mr_packer_decode {
     struct mr_codec_limits limits;
     struct mr_codec *codec;
     struct mr_packer_jpeg *jpeg;
-    struct mr_scratch pixels; /* width x height x 3 of the last full decode, room for
-                                 MR_TILE_SLACK behind */
+    struct mr_scratch
+        pixels; /* width x height x 3 of the last full decode, then room for MR_TILE_SLACK */
 };
 
 mr_status mr_packer_decode_init(struct mr_packer_decode *decode,
                                 const struct mr_codec_limits *limits, mr_error *error);
 void mr_packer_decode_fini(struct mr_packer_decode *decode);
 
-/* Room for a picture in decode->pixels. */
+/* Reserve room for an image in decode->pixels. */
 mr_status mr_packer_decode_reserve(struct mr_packer_decode *decode,
                                    const struct mr_image_head *head, mr_error *error);
 
-/* A file's header. */
+/* Read a file's header. */
 mr_status mr_packer_decode_head(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len,
                                 struct mr_image_head *head_out, mr_error *error);
 
 /*
- * Decode a whole file; to_pixels: keep the pixels. A warning of libjpeg is MR_ERR_DAMAGED, with its
- * message. Warnings of libpng are ignored: they change no pixel.
+ * Decode a whole file; to_pixels: store the pixels. A libjpeg warning is MR_ERR_DAMAGED, with its
+ * message. libpng warnings are ignored: they change no pixel.
  */
 mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len,
                                 bool to_pixels, struct mr_image_head *head_out, mr_error *error);
 
 /*
- * Check and decode a whole sample. same_out, unless NULL: whether its pixels equal those in
- * decode->pixels.
+ * Check and decode a whole sample. If same_out is not NULL, *same_out says whether its pixels equal
+ * those in decode->pixels.
  */
 mr_status mr_packer_decode_sample(struct mr_packer_decode *decode,
                                   const struct mr_packed_image *image, const uint8_t *bytes,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is
- * done once, for the tiles and for the pixels. Our decoder of scans feeds both (jpeg_feed.h). Where
- * something is odd about the codes, libjpeg decodes them, and a function in front of its decode_mcu
- * passes each MCU's blocks to the tiles. All other JPEGs are read by jpeg_read_coefficients().
+ * done once, for the tiles and for the pixels. Our scan decoder feeds both (jpeg_feed.h). If it
+ * meets codes that it does not handle, libjpeg decodes them, and record_mcu(), which replaces
+ * libjpeg's decode_mcu, copies each MCU's blocks to the tiles. All other JPEGs are read by
+ * jpeg_read_coefficients().
  *
- * The pixels are the proof of what is packed, so their inverse DCT is always libjpeg's.
+ * The packed sample is compared with these pixels, so their inverse DCT is always libjpeg's.
  *
- * Invariant: blocks beyond the image's edge are packed unchanged. They fill up the last MCUs and
- * change no pixel, but restoring the file byte for byte needs them.
+ * Invariant: blocks beyond the image's edge are packed unchanged. They fill the last MCUs and
+ * change no pixel, but a restored file needs them to have the same coefficients.
  */
 #include "packs/packer_jpeg.h"
 
@@ -28,8 +29,8 @@
 #include <jerror.h>
 
 /*
- * The start of libjpeg's private struct jpeg_entropy_decoder; mr_packed_selftest_check() has tried
- * it.
+ * The start of libjpeg's private struct jpeg_entropy_decoder. mr_packed_selftest_check() has
+ * verified this layout.
  */
 struct entropy_decoder {
     void (*start_pass)(j_decompress_ptr cinfo);
@@ -37,12 +38,12 @@ struct entropy_decoder {
 };
 
 struct mr_packer_jpeg {
-    struct mr_jpeg_file file; /* first, so that its box is also a packer's */
+    struct mr_jpeg_file file; /* first, so a pointer to its box is also one to this struct */
     bool streams;             /* one pass */
-    bool own;                 /* our decoder may be tried */
-    bool gave_up;             /* it was, and found something odd */
+    bool own;                 /* our decoder is tried first */
+    bool gave_up;             /* our decoder met codes that it does not handle */
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
-    jvirt_barray_ptr *arrays;      /* where it is not */
+    jvirt_barray_ptr *arrays;      /* not in one pass */
     struct mr_packer_tiles *tiles; /* of run() */
     const struct mr_kernel_ops *kernels;
     struct mr_jpeg_scan_codes codes;
@@ -50,17 +51,17 @@ struct mr_packer_jpeg {
     struct mr_jpeg_feed feed;
 };
 
-static struct mr_packer_jpeg *jpeg_of(j_common_ptr cinfo)
+static struct mr_packer_jpeg *jpeg_from_cinfo(j_common_ptr cinfo)
 {
     return cinfo->client_data;
 }
 
-static struct mr_packer_jpeg *of_box(struct mr_jpeg_box *box)
+static struct mr_packer_jpeg *jpeg_from_box(struct mr_jpeg_box *box)
 {
     return box->cinfo.client_data;
 }
 
-/* Warnings, and data that end, are reasons to keep the file as it is. */
+/* Warnings, and data that end too early, are errors: such a file is stored unchanged. */
 
 static void on_message(j_common_ptr cinfo, int level)
 {
@@ -105,7 +106,7 @@ void mr_packer_jpeg_close(struct mr_packer_jpeg *jpeg)
 
 /* Open. */
 
-/* One scan, with its components in the order of the header? */
+/* True for one scan with its components in the order of the header. */
 static bool can_stream(const struct jpeg_decompress_struct *cinfo)
 {
     bool streams = !cinfo->progressive_mode && !cinfo->arith_code &&
@@ -131,8 +132,8 @@ mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes,
 
 /* Start. */
 
-/* Inside a step: leave it if this has failed. */
-static void pass_on(struct mr_packer_jpeg *jpeg, mr_status status, const mr_error *error)
+/* Called under mr_jpeg_box_guard(): leave the guarded function if status is a failure. */
+static void escape_on_failure(struct mr_packer_jpeg *jpeg, mr_status status, const mr_error *error)
 {
     struct mr_jpeg_box *box = &jpeg->file.box;
     if (status == MR_OK)
@@ -144,13 +145,13 @@ static void pass_on(struct mr_packer_jpeg *jpeg, mr_status status, const mr_erro
 static void commit_mcu(struct mr_packer_jpeg *jpeg)
 {
     mr_error error;
-    pass_on(jpeg, mr_packer_tiles_commit(jpeg->tiles, &error), &error);
+    escape_on_failure(jpeg, mr_packer_tiles_commit(jpeg->tiles, &error), &error);
 }
 
-/* In front of libjpeg's decode_mcu. */
+/* Called in place of libjpeg's decode_mcu: calls it, then copies the blocks. */
 static boolean record_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
 {
-    struct mr_packer_jpeg *jpeg = jpeg_of((j_common_ptr)cinfo);
+    struct mr_packer_jpeg *jpeg = jpeg_from_cinfo((j_common_ptr)cinfo);
     if (!jpeg->decode_mcu(cinfo, mcu))
         return FALSE;
     int16_t(*blocks)[64] = mr_packer_tiles_next(jpeg->tiles);
@@ -160,8 +161,8 @@ static boolean record_mcu(j_decompress_ptr cinfo, JBLOCKROW *mcu)
     return TRUE;
 }
 
-/* Our decoder: a whole tile at once. */
-static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
+/* Our decoder decodes a whole tile at once. */
+static uint32_t decode_tile(void *state, uint32_t row, uint32_t column)
 {
     struct mr_packer_jpeg *jpeg = state;
     struct mr_jpeg_feed *feed = &jpeg->feed;
@@ -173,16 +174,17 @@ static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
         mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);
     }
     assert(row == jpeg->tiles->row && column == jpeg->tiles->column);
-    pass_on(jpeg, mr_packer_tiles_add(jpeg->tiles, n, (const int16_t(*)[64])feed->blocks, &error),
-            &error);
+    escape_on_failure(
+        jpeg, mr_packer_tiles_add(jpeg->tiles, n, (const int16_t(*)[64])feed->blocks, &error),
+        &error);
     return n;
 }
 
-static const struct mr_jpeg_feed_source scans = {.take = take_tile};
+static const struct mr_jpeg_feed_source scans = {.take = decode_tile};
 
 static void start_stream(struct mr_jpeg_box *box)
 {
-    struct mr_packer_jpeg *jpeg = of_box(box);
+    struct mr_packer_jpeg *jpeg = jpeg_from_box(box);
     j_decompress_ptr cinfo = &box->cinfo;
     box->x = box->y = 0;
     box->width = cinfo->image_width;
@@ -202,12 +204,12 @@ static void start_stream(struct mr_jpeg_box *box)
 }
 
 /*
- * Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's
- * decoder does not.
+ * If the last bits of a progressive file are missing, libjpeg smooths between blocks. The decoder
+ * of packs does not, so the pixels would differ.
  */
 static void read_scans(struct mr_jpeg_box *box)
 {
-    struct mr_packer_jpeg *jpeg = of_box(box);
+    struct mr_packer_jpeg *jpeg = jpeg_from_box(box);
     jpeg->arrays = jpeg_read_coefficients(&box->cinfo);
     if (mr_jpeg_file_has_every_bit(&jpeg->file))
         return;
@@ -247,8 +249,8 @@ static mr_status run_stream(struct mr_packer_jpeg *jpeg, uint8_t *pixels, mr_err
                         jpeg->tiles->row, jpeg->tiles->layout.n_rows);
 }
 
-/* One row of MCUs out of libjpeg's arrays. */
-static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
+/* Pass one row of MCUs from libjpeg's arrays to the tiles. */
+static void copy_row(struct mr_packer_jpeg *jpeg, uint32_t row)
 {
     j_decompress_ptr cinfo = &jpeg->file.box.cinfo;
     struct mr_packer_tiles *tiles = jpeg->tiles;
@@ -270,11 +272,11 @@ static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
     }
 }
 
-static void pass_arrays(struct mr_jpeg_box *box)
+static void copy_arrays(struct mr_jpeg_box *box)
 {
-    struct mr_packer_jpeg *jpeg = of_box(box);
+    struct mr_packer_jpeg *jpeg = jpeg_from_box(box);
     for (uint32_t row = 0; row < jpeg->tiles->layout.n_rows; row++)
-        pass_row(jpeg, row);
+        copy_row(jpeg, row);
 }
 
 mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles *tiles,
@@ -283,7 +285,7 @@ mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles
     jpeg->tiles = tiles;
     if (jpeg->streams)
         return run_stream(jpeg, pixels, error);
-    return mr_jpeg_box_guard(&jpeg->file.box, pass_arrays, error);
+    return mr_jpeg_box_guard(&jpeg->file.box, copy_arrays, error);
 }
 
 bool mr_packer_jpeg_gave_up(const struct mr_packer_jpeg *jpeg)

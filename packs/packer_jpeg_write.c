@@ -2,8 +2,8 @@
 /*
  * Writes new JPEG files from pixels or from coefficients, with libjpeg.
  *
- * Invariant: libjpeg calls back for memory in the middle of its work, so a failure there leaves by
- * longjmp, as libjpeg's own failures do.
+ * Invariant: begin_step() is called from inside libjpeg, so a failure there leaves by longjmp, as
+ * libjpeg's own failures do.
  */
 #include "packs/packer_jpeg_write.h"
 
@@ -22,7 +22,7 @@
 #define MAX_SIDE 65500u /* libjpeg's JPEG_MAX_DIMENSION */
 #define STEP ((size_t)64 << 10)
 #define EXIF_BYTES 32
-#define EXIF_VALUE 24 /* of the orientation */
+#define EXIF_VALUE 24 /* offset of the orientation in it */
 
 struct writer {
     struct jpeg_compress_struct cinfo; /* client_data is the writer */
@@ -31,16 +31,16 @@ struct writer {
     jmp_buf escape;
     struct mr_bytes *out;
     uint32_t width, height, orientation;
-    /* Of pixels: */
+    /* For pixels: */
     const uint8_t *pixels;
-    uint8_t *grey; /* a row; NULL: the pixels are colours */
+    uint8_t *grey; /* one row; NULL: the image has colours */
     uint32_t quality;
-    /* Of coefficients: */
+    /* For coefficients: */
     const struct mr_packed_template *template;
     struct mr_packer_reading reading;
     jvirt_barray_ptr arrays[MR_PACKED_MAX_COMPONENTS];
     char words[JMSG_LENGTH_MAX];
-    mr_status status; /* of a failure */
+    mr_status status; /* set on failure */
 };
 
 static _Noreturn void on_error(j_common_ptr cinfo)
@@ -65,7 +65,7 @@ static void on_output(j_common_ptr cinfo)
 
 /* The destination. */
 
-static void make_room(j_compress_ptr cinfo)
+static void begin_step(j_compress_ptr cinfo)
 {
     struct writer *writer = cinfo->client_data;
     struct mr_bytes *out = writer->out;
@@ -75,11 +75,11 @@ static void make_room(j_compress_ptr cinfo)
     cinfo->dest->free_in_buffer = STEP;
 }
 
-static boolean step_is_full(j_compress_ptr cinfo)
+static boolean flush_step(j_compress_ptr cinfo)
 {
     struct writer *writer = cinfo->client_data;
     writer->out->len += STEP;
-    make_room(cinfo);
+    begin_step(cinfo);
     return TRUE;
 }
 
@@ -108,12 +108,14 @@ static void write_row(struct writer *writer, uint32_t y)
     const uint8_t *row = writer->pixels + (size_t)y * writer->width * 3;
     for (uint32_t x = 0; writer->grey && x < writer->width; x++)
         writer->grey[x] = row[3 * (size_t)x];
-    /* libjpeg only reads it */
+    /* libjpeg does not write to the row */
     JSAMPROW line = writer->grey ? writer->grey : (JSAMPROW)(uintptr_t)row;
     jpeg_write_scanlines(&writer->cinfo, &line, 1);
 }
 
-/* TIFF header, one entry: orientation, SHORT, one of them; no further directory. */
+/*
+ * The EXIF data: a TIFF header and one entry (orientation, SHORT, count 1), no further directory.
+ */
 static void write_orientation(struct writer *writer)
 {
     uint8_t exif[EXIF_BYTES] = "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0";
@@ -147,8 +149,11 @@ static J_COLOR_SPACE colour_space(uint32_t colour)
     }
 }
 
-/* The number of a component's quantisation table: that of the first component with the same one. */
-static int quantisation_of(const struct mr_packed_template *template, int component)
+/*
+ * The number of a component's quantisation table is that of the first component with an equal
+ * table.
+ */
+static int find_quant_table(const struct mr_packed_template *template, int component)
 {
     int same = 0;
     while (memcmp(template->quant[same], template->quant[component],
@@ -172,7 +177,7 @@ static void describe_coefficients(struct writer *writer)
         jpeg_component_info *component = &cinfo->comp_info[c];
         component->h_samp_factor = template->h[c];
         component->v_samp_factor = template->v[c];
-        component->quant_tbl_no = quantisation_of(template, c);
+        component->quant_tbl_no = find_quant_table(template, c);
         if (!cinfo->quant_tbl_ptrs[c])
             cinfo->quant_tbl_ptrs[c] = jpeg_alloc_quant_table((j_common_ptr)cinfo);
         memcpy(cinfo->quant_tbl_ptrs[c]->quantval, template->quant[c], sizeof template->quant[c]);
@@ -180,7 +185,7 @@ static void describe_coefficients(struct writer *writer)
     }
 }
 
-/* Whole MCUs of each component. */
+/* The arrays hold whole MCUs of each component. */
 static void request_arrays(struct writer *writer, const struct mr_packed_layout *layout)
 {
     j_compress_ptr cinfo = &writer->cinfo;
@@ -191,7 +196,7 @@ static void request_arrays(struct writer *writer, const struct mr_packed_layout 
     }
 }
 
-/* MCUs of a row, n of them from this column on. */
+/* Copy n MCUs of a row, beginning at this column. */
 static void fill_mcus(struct writer *writer, uint32_t row, uint32_t column, uint32_t n)
 {
     j_compress_ptr cinfo = &writer->cinfo;
@@ -259,8 +264,8 @@ static struct writer *create_writer(struct mr_bytes *out, mr_error *error)
     writer->errors.error_exit = on_error;
     writer->errors.emit_message = on_message;
     writer->errors.output_message = on_output;
-    writer->destination.init_destination = make_room;
-    writer->destination.empty_output_buffer = step_is_full;
+    writer->destination.init_destination = begin_step;
+    writer->destination.empty_output_buffer = flush_step;
     writer->destination.term_destination = end_output;
     mr_bytes_clear(out, MR_SCRATCH_KEEP_BYTES);
     return writer;

@@ -7,19 +7,19 @@
 #include "base/bytes.h"
 
 /*
- * A new JPEG of width x height x 3 pixels, grey where all of them are: 4:2:0, Huffman tables of its
- * own, EXIF where orientation is 2 or more. out is cleared first. MR_ERR_UNSUPPORTED: a side is
- * longer than JPEG allows.
+ * Write a JPEG of width x height x 3 pixels: 4:2:0, optimised Huffman tables, EXIF if orientation
+ * is 2 or more. If all pixels are grey, it has one component. out is cleared first.
+ * MR_ERR_UNSUPPORTED: a side is longer than JPEG allows.
  */
 mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t height,
                                uint32_t quality, uint32_t orientation, struct mr_bytes *out,
                                mr_error *error);
 
 /*
- * A JPEG of a checked sample of coefficients, with its tables, sampling, colour and orientation,
- * and Huffman tables of its own: it decodes to the same pixels. bytes: the whole sample, with
- * MR_TILE_SLACK after it; blocks: scratch of MR_TILE_MAX_BLOCKS, 64-aligned. out is cleared first.
- * MR_ERR_DAMAGED, MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY.
+ * Write a JPEG of a checked sample of coefficients, with the sample's quantisation tables,
+ * sampling, colour and orientation, and optimised Huffman tables. It decodes to the same pixels.
+ * bytes: the whole sample, with MR_TILE_SLACK after it; blocks: scratch of MR_TILE_MAX_BLOCKS,
+ * 64-aligned. out is cleared first. MR_ERR_DAMAGED, MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY.
  */
 mr_status mr_packer_jpeg_write_coefficients(const struct mr_packed_image *image,
                                             const uint8_t *bytes, int16_t (*blocks)[64],

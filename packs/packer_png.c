@@ -2,8 +2,8 @@
 /*
  * Writes PNG files from pixels, with libpng.
  *
- * Invariant: libpng leaves by longjmp, so its memory is freed by the caller of the function that it
- * leaves.
+ * Invariant: libpng leaves write_guarded() by longjmp on failure, so its caller frees libpng's
+ * memory.
  */
 #include "packs/packer_png.h"
 
@@ -41,7 +41,7 @@ static void on_warning(png_structp png, png_const_charp words)
     (void)words;
 }
 
-/* libpng and zlib have words of their own for it, each. */
+/* libpng and zlib report a failed allocation with different texts, so it is noted here. */
 static png_voidp allocate_memory(png_structp png, png_alloc_size_t n)
 {
     struct png_writing *writing = png_get_mem_ptr(png);

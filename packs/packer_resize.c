@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resizes whole images with the geometry and the resampler of a loader's transform, for one
- * operation.
+ * Resizes whole images with a loader transform's geometry and resampler, for one operation.
  *
- * Invariant: images are resized as they are stored, before EXIF turns them. The options name the
- * longer and the shorter side, not width and height, so a turn changes nothing.
+ * Invariant: images are resized as stored, before the EXIF orientation turns them. The options name
+ * the longest and the shortest side, so a turn changes nothing.
  */
 #include "packs/packer_resize.h"
 
@@ -19,7 +18,7 @@ void mr_packer_resize_fini(struct mr_packer_resize *resize)
 }
 
 /*
- * value * of / in, to the nearest, halves up; at least 1. All are below 2^32, so 64 bits are
+ * value * of / in, rounded to nearest, halves up; at least 1. All are below 2^32, so 64 bits are
  * enough.
  */
 static uint32_t scale_side(uint64_t value, uint64_t of, uint64_t in)
@@ -51,7 +50,7 @@ mr_status mr_packer_resize_begin(struct mr_packer_resize *resize, uint32_t width
         return MR_ERR_UNSUPPORTED;
     assert(g->n_stages == 1);
     const struct mr_box *made = &g->stages[0].window;
-    /* Sides are below 2^31. */
+    /* Sides are below 2^31, so the product fits. */
     if ((uint64_t)made->width * (uint64_t)made->height > max_pixels)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "resized it has %" PRId64 " x %" PRId64

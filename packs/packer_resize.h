@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resizes whole images, once. The pixels are those of resize(). */
+/* Resizes whole images. The pixels equal those of the transform resize(). */
 #ifndef PACKS_PACKER_RESIZE_H
 #define PACKS_PACKER_RESIZE_H
 
@@ -10,7 +10,7 @@
 struct mr_packer_resize {
     struct mr_resample resample;
     struct mr_geometry geometry;
-    struct mr_plan plan; /* of one operation */
+    struct mr_plan plan; /* one operation */
 };
 
 void mr_packer_resize_fini(struct mr_packer_resize *resize);

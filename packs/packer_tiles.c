@@ -2,8 +2,8 @@
 /*
  * Writes and reads rows of tiles.
  *
- * Invariant: the sizes of a row's tiles precede the tiles, so they are filled in afterwards;
- * growing the bytes moves them.
+ * Invariant: the sizes of a row's tiles precede the tiles and are filled in later. They are found
+ * by offset, because growing the bytes moves them.
  */
 #include "packs/packer_tiles.h"
 
@@ -35,7 +35,7 @@ mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_p
     return MR_OK;
 }
 
-/* Room for the sizes of a row's tiles, and its place in the row table. */
+/* Leave room for the sizes of the row's tiles, and write its offset to the row table. */
 static mr_status begin_row(struct mr_packer_tiles *tiles, mr_error *error)
 {
     size_t sizes = (size_t)tiles->layout.n_tiles * SIZE_BYTES;
@@ -118,7 +118,7 @@ void mr_packer_tiles_read_begin(struct mr_packer_reading *reading,
     mr_packed_layout(image, &reading->layout);
 }
 
-/* Does [at, at + len) lie within the row? */
+/* True if [at, at + len) is inside the row. */
 static bool inside_row(const struct mr_packer_reading *reading, size_t len)
 {
     size_t end = reading->image->rows[reading->row + 1];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ordered pipeline: a ring of items under one lock. A worker claims the next position, the
- * caller's thread takes the oldest.
+ * The ordered pipeline: a ring of items under one lock. A worker claims the next position; the
+ * caller's thread takes the oldest item.
  *
- * Invariant: a worker that holds claimed positions never waits for room, because the room may
- * depend on exactly these positions. Only bytes behind the oldest position are counted as held;
- * that position is claimed by then, so a wait for room ends.
+ * Invariant: a worker that holds claimed positions never waits for room, because finishing these
+ * positions may be what makes room. Only finished items count as held bytes. If there are any, the
+ * oldest position has been claimed, so every wait for room ends.
  */
 #include "packs/pipeline.h"
 
@@ -22,12 +22,12 @@
 #include "dataset/file_cache.h"
 
 enum {
-    AHEAD = 4,            /* reads in flight, for each worker */
-    ITEMS_PER_WORKER = 8, /* claimed or done and not yet taken */
+    AHEAD = 4,            /* reads in flight per worker */
+    ITEMS_PER_WORKER = 8, /* claimed or done, not yet taken */
     RESULT_ALIGN = 16,
     TICK_MS = 100
 };
-/* Of results that wait to be taken; one more per worker may come on top. */
+/* Limit for results that wait to be taken. Positions that are already claimed may exceed it. */
 #define MAX_HELD_BYTES ((uint64_t)256 << 20)
 #define MAX_SAMPLE_BYTES ((uint64_t)4 << 30)
 #define NO_POSITION UINT64_MAX
@@ -44,7 +44,8 @@ struct worker {
 
 struct slot {
     struct mr_pipeline_item item;
-    bool done; /* under the lock; the item is the worker's before and the caller's after */
+    bool done; /* under the lock. False: the item belongs to a worker; true: to the caller's thread
+                */
 };
 
 struct pipeline {
@@ -57,7 +58,7 @@ struct pipeline {
     uint32_t n_workers;
     uint64_t ticked_ns;
     pthread_mutex_t lock;
-    pthread_cond_t room; /* a position may be claimed, or the end has come */
+    pthread_cond_t room; /* a position can be claimed, or stop is set */
     pthread_cond_t done; /* the oldest item is done */
     /* Under the lock: */
     uint64_t claimed; /* the next position to claim */
@@ -66,7 +67,7 @@ struct pipeline {
     bool stop;
 };
 
-static struct slot *slot_of(struct pipeline *p, uint64_t position)
+static struct slot *slot_at(struct pipeline *p, uint64_t position)
 {
     return &p->slots[position % p->n_slots];
 }
@@ -88,7 +89,9 @@ static bool has_room(const struct pipeline *p)
     return p->claimed - p->taken < p->n_slots && p->held < MAX_HELD_BYTES;
 }
 
-/* The next position, or NO_POSITION: at the end, or where there is no room and wait is false. */
+/*
+ * Claim the next position. NO_POSITION: there is none left, or there is no room and wait is false.
+ */
 static uint64_t claim_position(struct pipeline *p, bool wait)
 {
     uint64_t position = NO_POSITION;
@@ -116,7 +119,7 @@ static void submit_read(struct worker *w, uint64_t position)
 
 static void finish_item(struct pipeline *p, uint64_t position)
 {
-    struct slot *slot = slot_of(p, position);
+    struct slot *slot = slot_at(p, position);
     pthread_mutex_lock(&p->lock);
     slot->done = true;
     p->held += slot->item.len;
@@ -125,11 +128,11 @@ static void finish_item(struct pipeline *p, uint64_t position)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The slot is this worker's alone since the position was claimed. */
-static void run_on(struct worker *w, const struct mr_read *read)
+/* From the claim to finish_item(), only this worker uses the slot. */
+static void run_item(struct worker *w, const struct mr_read *read)
 {
     struct pipeline *p = w->pipeline;
-    struct mr_pipeline_item *item = &slot_of(p, read->tag)->item;
+    struct mr_pipeline_item *item = &slot_at(p, read->tag)->item;
     void *result = item->result;
     *item = (struct mr_pipeline_item){.position = read->tag,
                                       .index = read->index,
@@ -164,9 +167,9 @@ static void *worker_main(void *arg)
             submit_read(w, position);
         }
         if (mr_reader_n_pending(w->reader) == 0)
-            break; /* it waited for a position, and there will be none */
+            break; /* it waited for a position, and none is left */
         if (mr_reader_reap(w->reader, true, &read)) {
-            run_on(w, &read);
+            run_item(w, &read);
             mr_reader_recycle(w->reader, &read);
         }
     }
@@ -184,7 +187,7 @@ static bool is_canceled(struct pipeline *p)
     return p->work->tick(p->work->user);
 }
 
-/* Wait for the oldest item, but not longer than a tick. */
+/* Wait for the oldest item, at most one tick. */
 static bool await_oldest(struct pipeline *p)
 {
     struct timespec until;
@@ -193,7 +196,7 @@ static bool await_oldest(struct pipeline *p)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&p->lock);
-    const struct slot *slot = slot_of(p, p->taken);
+    const struct slot *slot = slot_at(p, p->taken);
     int rc = 0;
     while (!slot->done && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&p->done, &p->lock, &until);
@@ -218,9 +221,9 @@ static mr_status take_all(struct pipeline *p, mr_error *error)
 {
     const struct mr_pipeline_work *work = p->work;
     mr_status status = MR_OK;
-    while (status == MR_OK && p->taken < work->end) { /* written by this thread only */
+    while (status == MR_OK && p->taken < work->end) { /* only this thread writes p->taken */
         if (await_oldest(p)) {
-            struct slot *slot = slot_of(p, p->taken);
+            struct slot *slot = slot_at(p, p->taken);
             status = work->take(work->user, &slot->item, error);
             drop_oldest(p, slot);
         }
@@ -247,8 +250,8 @@ static mr_status make_slots(struct pipeline *p, mr_error *error)
 }
 
 /*
- * All readers are in one process, which needs descriptors for other things too: they share what one
- * might have.
+ * All readers are in one process, which needs descriptors for other things too, so the readers
+ * share the limit of one.
  */
 static uint32_t files_per_reader(const struct pipeline *p)
 {
@@ -277,7 +280,7 @@ static mr_status make_workers(struct pipeline *p, mr_error *error)
     return status;
 }
 
-/* Fewer threads than asked for are enough. */
+/* If not all threads can be started, the work continues with fewer. */
 static mr_status start_workers(struct pipeline *p, mr_error *error)
 {
     for (uint32_t i = 0; i < p->n_workers; i++) {
@@ -328,7 +331,7 @@ static void init_pipeline(struct pipeline *p, const struct mr_pipeline_work *wor
     p->whole_packs = mr_catalog_is_pack(work->catalog);
     p->n_workers = work->n_workers < n ? work->n_workers : (uint32_t)n;
     p->ticked_ns = mr_clock_now_ns();
-    pthread_condattr_init(&monotonic); /* on Linux these cannot fail */
+    pthread_condattr_init(&monotonic); /* on Linux, these calls cannot fail */
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->room, NULL);

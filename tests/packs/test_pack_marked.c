@@ -132,7 +132,7 @@ static void marks_are_for_the_encoding_jpeg(void **state)
     assert_int_equal(
         mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &options, NULL, &error),
         MR_ERR_INVALID);
-    assert_string_equal(error.text, "no_index is for the encoding jpeg; the others have none");
+    assert_string_equal(error.text, "no_index applies to the encoding jpeg only");
     options.no_index = false;
     mr_pack_report report = pack_rig_pack(rig, "coefficients", &options);
     assert_int_equal(report.n_marked, 0);
@@ -292,9 +292,9 @@ static void a_check_names_samples_with_altered_marks(void **state)
     report = check_pack(rig, "proved", MR_JPEG_AUTO);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 3);
     assert_int_equal(report.n_marked, packed.n_marked);
-    assert_string_equal(words_about(rig, 0), "its marks were altered: their checksum is wrong");
-    assert_string_equal(words_about(rig, 1), "its marks were altered: their checksum is wrong");
-    assert_string_equal(words_about(rig, 2), "its marks are not those of its bytes");
+    assert_string_equal(words_about(rig, 0), "its JPEG index was altered: the checksum is wrong");
+    assert_string_equal(words_about(rig, 1), "its JPEG index was altered: the checksum is wrong");
+    assert_string_equal(words_about(rig, 2), "its JPEG index does not match its bytes");
     report = check_pack(rig, "proved", MR_JPEG_STOCK); /* which cannot make them */
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 2);
     assert_true(pack_rig_was_noticed(rig, 1) && !pack_rig_was_noticed(rig, 2));
@@ -334,8 +334,10 @@ static void a_check_compares_what_the_index_says_beside_marks(void **state)
     mr_test_packs_edit(pack_rig_path(rig, "described"), turn_image, 1);
     mr_pack_report report = check_pack(rig, "described", MR_JPEG_AUTO);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 2);
-    assert_string_equal(words_about(rig, 0), "its entry in the index is not that of its bytes");
-    assert_string_equal(words_about(rig, 1), "its entry in the index is not that of its bytes");
+    assert_string_equal(words_about(rig, 0),
+                        "its entry in the pack's index does not match its bytes");
+    assert_string_equal(words_about(rig, 1),
+                        "its entry in the pack's index does not match its bytes");
 }
 
 int main(void)

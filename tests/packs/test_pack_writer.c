@@ -291,7 +291,7 @@ static void files_of_others_stay_as_they_are(void **state)
     expect_refused(&tree, &options, "/p holds a file called index");
     assert_int_equal(remove(tree_at(&tree, "p/index")), 0);
     tree_write(&tree, "p/unfinished", "Dear diary, today", 17);
-    expect_refused(&tree, &options, "/p/unfinished is not of a pack");
+    expect_refused(&tree, &options, "/p/unfinished does not belong to a pack");
     assert_int_equal(remove(tree_at(&tree, "p/unfinished")), 0);
     tree_write(&tree, "p/shard-00000", "mine", 4);
     expect_refused(&tree, &options, "/p holds shard-00000, but no index and no unfinished");

@@ -132,32 +132,34 @@ static void marks_of_something_else_are_found(void **state)
     for (size_t i = 0; i < len; i++) {
         memcpy(marks, sample.image.marks, len);
         marks[i] ^= 1;
-        expect_refused(packers, &sample.image, sample.bytes, marks, len, "its marks were altered");
+        expect_refused(packers, &sample.image, sample.bytes, marks, len,
+                       "its JPEG index was altered");
         uint64_t checksum = mr_xxh3(marks + sizeof checksum, len - sizeof checksum);
         memcpy(marks, &checksum, sizeof checksum);
         if (i >= sizeof checksum)
-            expect_refused(packers, &sample.image, sample.bytes, marks, len, "its marks ");
+            expect_refused(packers, &sample.image, sample.bytes, marks, len, "its JPEG index ");
     }
     memcpy(marks, sample.image.marks, len);
-    expect_refused(packers, &sample.image, sample.bytes, marks, len - 1, "its marks were altered");
-    expect_refused(packers, &sample.image, sample.bytes, NULL, 0, "its marks were altered");
+    expect_refused(packers, &sample.image, sample.bytes, marks, len - 1,
+                   "its JPEG index was altered");
+    expect_refused(packers, &sample.image, sample.bytes, NULL, 0, "its JPEG index was altered");
     struct mr_packed_image image = sample.image;
     image.len = other.len;
     expect_refused(packers, &image, other.bytes, marks, len,
-                   "its marks are not those of its bytes");
+                   "its JPEG index does not match its bytes");
     image.len = jpeg.len / 2;
     expect_refused(packers, &image, jpeg.bytes, marks, len,
-                   "it has marks, but its file can have none: ");
+                   "it has a JPEG index, but none can be made for its file: ");
     image = sample.image;
     image.width--;
     expect_refused(packers, &image, jpeg.bytes, marks, len,
-                   "its entry in the index is not that of its bytes");
+                   "its entry in the pack's index does not match its bytes");
     struct mr_packed_template template = *sample.image.template;
     template.quant[1][5]++;
     image = sample.image;
     image.template = &template;
     expect_refused(packers, &image, jpeg.bytes, marks, len,
-                   "its entry in the index is not that of its bytes");
+                   "its entry in the pack's index does not match its bytes");
     free(marks);
     mr_test_image_free(&jpeg);
     mr_test_image_free(&other);

@@ -329,7 +329,8 @@ static void marks_are_checked_by_name(void **state)
     free(marks);
     mr_run_command(&run, "check", "marked", NULL);
     assert_status(&run, 1);
-    assert_words(run.out, "marked/shard-00000 (class_0/0.jpg, index 0): its marks were altered");
+    assert_words(run.out,
+                 "marked/shard-00000 (class_0/0.jpg, index 0): its JPEG index was altered");
     assert_words(run.out, "marked: 1 of 120 samples damaged, 120 with marks, read ");
     mr_run_command(&run, "unpack", "marked", "marked-again", NULL);
     assert_status(&run, 0);
