@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the options of a command by their list. An option's key is its place in the list. */
+/*
+ * Parses the options of a command by their list. The key of an option is FIRST_KEY plus its index
+ * in the list.
+ */
 #include "tools/arg_list.h"
 
 enum { FIRST_KEY = 256 }; /* no option is a single letter */
@@ -65,5 +68,5 @@ void mr_arg_list_take(struct argp_state *state, const char **first, const char *
     else if (second != NULL && *second == NULL)
         *second = value;
     else
-        argp_error(state, "'%s' is one argument too many", value);
+        argp_error(state, "unexpected argument '%s'", value);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of a command, one line each: name, help, and where the value goes. argp's own list is
- * made of it, and the parser looks values up in it.
+ * The options of a command, one line each: name, help, and where the value is stored. argp's list
+ * is made from it, and the parser stores values by it.
  */
 #ifndef TOOLS_ARG_LIST_H
 #define TOOLS_ARG_LIST_H
@@ -26,23 +26,23 @@ enum mr_arg_type {
 };
 
 struct mr_arg {
-    const char *name;      /* NULL: help is a heading */
-    const char *value;     /* how the help calls it; NULL: a switch */
+    const char *name;      /* NULL: this is a heading */
+    const char *value;     /* its name in the help; NULL: a switch */
     const char *help;      /* NULL ends a list */
-    int group;             /* of a heading */
-    enum mr_arg_type type; /* by one of the macros below */
-    size_t offset;         /* in the parser's input */
+    int group;             /* argp's group, for a heading */
+    enum mr_arg_type type; /* set by one of the macros below */
+    size_t offset;         /* of the value in the parser's input */
     uint64_t lo, hi;
     const struct mr_arg_choice *choices;
     const char *word; /* a path's extension, or an option of the loader */
     void (*call)(struct argp_state *state, const char *value);
 };
 
-/* The place of a member, which must have this type. */
+/* The type and offset of a member; the compiler checks that the member has c_type. */
 #define MR_ARG_AT(type_, c_type, input, member)                                                    \
     .type = (type_), .offset = _Generic(&((input *)NULL)->member, c_type *                         \
                                         : offsetof(input, member))
-/* A bool that becomes true; a text as it is; a path with this extension. */
+/* A bool that is set to true; an unchecked text; a path with this extension. */
 #define MR_ARG_SWITCH(input, member) MR_ARG_AT(MR_ARG_TYPE_SWITCH, bool, input, member)
 #define MR_ARG_TEXT(input, member) MR_ARG_AT(MR_ARG_TYPE_TEXT, const char *, input, member)
 #define MR_ARG_PATH(input, member, extension)                                                      \
@@ -57,17 +57,17 @@ struct mr_arg {
 /* One of these names, for an enum without negative values. */
 #define MR_ARG_CHOICE(input, member, choices_)                                                     \
     MR_ARG_AT(MR_ARG_TYPE_CHOICE, unsigned, input, member), .choices = (choices_)
-/* An option of the loader; its mr_loader_options are at this offset of the input. */
+/* A loader option; the mr_loader_options are at this offset of the input. */
 #define MR_ARG_FIELD(offset_, field) .type = MR_ARG_TYPE_FIELD, .offset = (offset_), .word = #field
-/* Anything else. */
+/* Anything else: this function parses the value. */
 #define MR_ARG_CALL(function) .type = MR_ARG_TYPE_CALL, .call = (function)
 
-/* argp's list, with its end. Returns options_out. */
+/* Fill in argp's list, including its end. Returns options_out. */
 struct argp_option *mr_arg_list_options(const struct mr_arg *list, struct argp_option *options_out);
-/* For an argp's parser: take the value if key is of this list, otherwise ARGP_ERR_UNKNOWN. */
+/* For an argp parser: store the value if key is in this list; otherwise return ARGP_ERR_UNKNOWN. */
 error_t mr_arg_list_parse(struct argp_state *state, const struct mr_arg *list, int key,
                           const char *value);
-/* An argument that is no option: *first, then *second, which may be NULL for none. */
+/* Store an argument that is not an option in *first, then in *second. second may be NULL. */
 void mr_arg_list_take(struct argp_state *state, const char **first, const char **second,
                       const char *value);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the values of options. strtoull() accepts "-1", " 7" and ""; strtod() accepts "inf" and
- * "0x1", and in some locales a comma for the point. So the characters are checked first, and the
- * command never calls setlocale().
+ * Parses the values of options. strtoull() accepts "-1", " 7" and ""; strtod() accepts "inf" and
+ * "0x1", and in some locales a decimal comma. So the characters are checked too, and the command
+ * never calls setlocale().
  */
 #include "tools/arg_value.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The number that begins at text; *end_out is the first character after it. */
+/* Parse the number at the start of text. *end_out: the first character after it. */
 static bool read_number(const char *text, uint64_t lo, uint64_t hi, const char **end_out,
                         uint64_t *value_out)
 {
@@ -83,7 +83,7 @@ size_t mr_arg_value_list(struct argp_state *state, const char *option, const cha
         if (*at == '\0')
             return count;
     }
-    argp_error(state, "--%s: '%s' holds more than %zu numbers", option, text, n);
+    argp_error(state, "--%s: '%s' has more than %zu numbers", option, text, n);
     return 0;
 }
 
@@ -173,6 +173,6 @@ const char *mr_arg_value_path(struct argp_state *state, const char *option, cons
     size_t len = strlen(text), tail = strlen(extension);
 
     if (len <= tail || strcmp(text + len - tail, extension) != 0 || text[len - tail - 1] == '/')
-        argp_error(state, "--%s: '%s' is not a name that ends in %s", option, text, extension);
+        argp_error(state, "--%s: '%s' is not a file name ending in %s", option, text, extension);
     return text;
 }

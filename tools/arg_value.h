@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the values of options to the last character. A wrong value ends the program through
- * argp_error(), which names the option and the value.
+ * Parses and checks the values of options, to the last character. A wrong value ends the program by
+ * argp_error() with the names of option and value.
  */
 #ifndef TOOLS_ARG_VALUE_H
 #define TOOLS_ARG_VALUE_H
@@ -21,7 +21,7 @@ struct mr_arg_choice {
 /* A whole number from lo to hi, decimal. */
 uint64_t mr_arg_value_number(struct argp_state *state, const char *option, const char *text,
                              uint64_t lo, uint64_t hi);
-/* A number of bytes, at least lo: decimal, with K, M, G or T behind it for powers of 1024. */
+/* A number of bytes, at least lo: decimal; K, M, G or T after it are powers of 1024. */
 uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const char *text,
                             uint64_t lo);
 /* A list of 1 to n whole numbers separated by commas. Returns how many. */
@@ -36,17 +36,14 @@ double mr_arg_value_real(struct argp_state *state, const char *option, const cha
 /* One or three decimal fractions, above `above`, separated by commas. Returns how many. */
 unsigned mr_arg_value_channels(struct argp_state *state, const char *option, const char *text,
                                double above, double values_out[3]);
-/* A path whose last component ends in this extension and has more before it. Returns the value. */
+/* A path whose last component is a name with this extension. Returns text. */
 const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text,
                               const char *extension);
 
-/*
- * A value of the loader's option of this name, by mr_loader_options_set(). text NULL: a switch is
- * set.
- */
+/* Set a field of the loader's options by mr_loader_options_set(). text NULL sets a switch. */
 void mr_arg_value_field(struct argp_state *state, const char *option, const char *field,
                         const char *text, mr_loader_options *loader);
-/* One of the names, in any case. */
+/* The value of one of the names, in upper or lower case. */
 int mr_arg_value_choice(struct argp_state *state, const char *option, const char *text,
                         const struct mr_arg_choice *choices);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a dataset holds. Medians need all values, so memory holds three numbers for each
- * sample: 16 bytes, 160 MB for 10^7 samples. Labels of a list are any int64, so they are sorted and
- * not used as an index.
+ * Counts the classes, formats and sizes of a dataset. Medians need all values, so three numbers are
+ * stored for each sample: 16 bytes, 160 MB for 10^7 samples. A label of a list may be any int64, so
+ * labels are sorted and not used as an index.
  */
 #include "tools/census.h"
 
@@ -27,13 +27,13 @@ struct census {
     int64_t n;
     struct format_count formats[MAX_FORMATS];
     size_t n_formats;
-    /* Of the samples whose size is known. */
+    /* Sizes of the images, as far as they are known. */
     uint32_t *widths;
     uint32_t *heights;
     size_t n_sizes;
-    uint64_t *bytes; /* of the samples that could be read */
+    uint64_t *bytes; /* length of each sample that could be read */
     size_t n_bytes;
-    int64_t *suspects; /* the first MAX_NAMED whose header is not that of an image */
+    int64_t *suspects; /* the first MAX_NAMED samples for which is_suspect() is true */
     int64_t n_suspects;
     int64_t n_unreadable;
 };
@@ -59,7 +59,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* n elements and one more, so that an empty dataset is no special case. */
+/* Allocate n + 1 elements, so that an empty dataset is not a special case. */
 static void *new_array(int64_t n, size_t size)
 {
     void *array = calloc((size_t)n + 1, size);
@@ -69,13 +69,13 @@ static void *new_array(int64_t n, size_t size)
     return array;
 }
 
-/* The lines of the classes: walked twice, first to count them. */
+/* Prints the lines of the classes. They are walked twice, first to count them. */
 struct class_lines {
     const mr_dataset *dataset;
     FILE *stream; /* NULL: count only */
-    int64_t n;    /* so far */
+    int64_t n;    /* lines so far */
     int64_t n_all;
-    bool all; /* print them all, however many */
+    bool all; /* print all lines */
 };
 
 static void put_class(struct class_lines *lines, int64_t label, int64_t n_samples)
@@ -97,7 +97,7 @@ static void put_class(struct class_lines *lines, int64_t label, int64_t n_sample
     fprintf(lines->stream, "\n");
 }
 
-/* One line for each label that occurs and for each class without a sample. */
+/* Print a line for each label that occurs and for each class without a sample. */
 static void walk_classes(struct class_lines *lines, const int64_t *labels, int64_t n)
 {
     int64_t n_classes = mr_dataset_n_classes(lines->dataset);
@@ -127,7 +127,10 @@ static void print_classes(const mr_dataset *dataset, const int64_t *labels, int6
     walk_classes(&lines, labels, n);
 }
 
-/* The labels that are known, one behind the other; the first samples that have none are named. */
+/*
+ * Read the labels that can be read, without gaps. The errors of the first MAX_NAMED others are
+ * printed.
+ */
 static mr_status read_labels(mr_dataset *dataset, int64_t *labels, int64_t n, int64_t *n_known_out)
 {
     int64_t n_known = 0;
@@ -182,13 +185,13 @@ static void count_format(struct census *census, const char *name)
 }
 
 /*
- * Raw samples are whole by construction; an image needs a format that can be decoded and a readable
+ * A raw sample is always accepted. An image must have a format that can be decoded and a readable
  * header.
  */
 static bool is_suspect(const mr_sample_info *info)
 {
     static const char *const decoded[] = {"jpeg", "png", "webp", "tiff",
-                                          "bmp",  "ppm", "dct"}; /* the last ones are a pack's */
+                                          "bmp",  "ppm", "dct"}; /* "dct" occurs in packs only */
     bool image = false;
 
     for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++)
@@ -197,7 +200,7 @@ static bool is_suspect(const mr_sample_info *info)
                                                 (uint64_t)info->width * info->height > MAX_PIXELS);
 }
 
-static void inspect_one(struct census *census, int64_t index)
+static void inspect_sample(struct census *census, int64_t index)
 {
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
@@ -247,7 +250,7 @@ static void print_suspects(const struct census *census, FILE *stream)
     if (census->n_suspects == 0)
         return;
     fprintf(stream,
-            "\nnot an image that can be decoded, by the header: %" PRId64
+            "\nwithout a header of an image that can be decoded: %" PRId64
             "\n   index  format  name\n",
             census->n_suspects);
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
@@ -274,8 +277,8 @@ static int print_report(struct census *census, FILE *stream)
     print_suspects(census, stream);
     if (census->n_formats > 1 ||
         (census->n_formats == 1 && strcmp(census->formats[0].name, "raw") != 0))
-        fprintf(stream, "\nonly headers were read: images that are damaged after them count; "
-                        "millrace check decodes all\n");
+        fprintf(stream, "\nonly headers were read, so damage after them was not found; millrace "
+                        "check decodes all\n");
     return census->n_unreadable > 0 ? MR_EXIT_FAILED : MR_EXIT_OK;
 }
 
@@ -291,9 +294,9 @@ int mr_census_samples(mr_dataset *dataset, struct mr_progress *progress, FILE *s
     if (census.widths != NULL && census.heights != NULL && census.bytes != NULL &&
         census.suspects != NULL) {
         for (int64_t i = 0; i < census.n; i++) {
-            inspect_one(&census, i);
+            inspect_sample(&census, i);
             if (i % 64 == 0 && mr_progress_due(progress))
-                mr_progress_draw(progress, "looking: %" PRId64 " of %" PRId64 " samples", i,
+                mr_progress_draw(progress, "inspecting: %" PRId64 " of %" PRId64 " samples", i,
                                  census.n);
         }
         mr_progress_clear(progress);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting what a dataset holds, for `millrace list`. Functions return an exit status. */
+/*
+ * Counts the classes, formats and sizes of a dataset for `millrace list`. Functions return an exit
+ * status.
+ */
 #ifndef TOOLS_CENSUS_H
 #define TOOLS_CENSUS_H
 
@@ -11,12 +14,13 @@
 #include "tools/progress.h"
 
 /*
- * Samples per label; of more than 20 classes only the first and the last ones, unless all is set.
+ * Print the samples per label. Of more than 20 classes, print only the first 10 and the last 3,
+ * unless all is set.
  */
 int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream);
 /*
- * Formats and sizes by the header of every sample, and the names of samples whose header is not an
- * image's that can be decoded. Damage after the header is not seen.
+ * Print formats and sizes from the header of every sample, and the names of samples without a
+ * header of an image that can be decoded. Damage after the header is not found.
  */
 int mr_census_samples(mr_dataset *dataset, struct mr_progress *progress, FILE *stream);
 

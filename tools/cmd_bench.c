@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace bench: throughput against the number of workers, one loader after the other over the
- * same dataset. What the options cannot deliver (a plot without gnuplot) is reported before minutes
- * of measuring, not after.
+ * millrace bench: measures the throughput for each number of workers, with one loader after the
+ * other on the same dataset. Options that cannot work (a plot without gnuplot) are reported before
+ * the measurement begins.
  */
 #include <argp.h>
 #include <string.h>
@@ -22,10 +22,10 @@ struct bench_args {
 };
 
 static const struct mr_arg list[] = {
-    {"plot", "FILE.png", "Draw throughput against workers (needs gnuplot)",
+    {"plot", "FILE.png", "Plot throughput against workers (needs gnuplot)",
      MR_ARG_PATH(struct bench_args, plot, ".png")},
     {"trace", "FILE",
-     "Write a Chrome trace of workers, copier and devices; needs one value of --workers",
+     "Write a Chrome trace of workers, copier and devices; --workers must have one value",
      MR_ARG_TEXT(struct bench_args, common.common.loader.trace)},
     {0},
 };
@@ -44,8 +44,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
             loader->n_workers = sizeof workers / sizeof *workers;
         }
         if (loader->loader.trace != NULL && loader->n_workers > 1)
-            argp_error(state,
-                       "--trace needs one value of --workers: each run would overwrite the file");
+            argp_error(
+                state,
+                "--trace needs a single value of --workers: each run would overwrite the file");
         return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
@@ -87,7 +88,7 @@ int mr_cmd_bench_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Measure throughput against the number of workers: --workers takes a list (here by "
+        .doc = "Measure the throughput for each number of workers. --workers takes a list (here by "
                "default 0,1,2,4)."
                "\v"
                "Example:\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace cache: prints what a cache's directory holds, or empties it.
- * Invariant: a path that is not a cache is never emptied. The library looks for its marker and
- * removes only files with its own names.
+ * Invariant: a directory that is not a cache is never emptied. The library checks for its marker
+ * and removes only files with names that it uses.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -80,8 +80,8 @@ static void print_report(const struct cache_args *args, const mr_cache_report *r
     printf("\n");
     print_count("packed samples", report->n_entries - report->n_index, report->packed_bytes);
     print_count("indexes of files", report->n_index, report->index_bytes);
-    printf("files that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64
-           "\n",
+    printf("files that cannot be packed or indexed: %" PRIu64 "\ndamaged entries: %" PRIu64
+           "%s\ntorn ends: %" PRIu64 "\n",
            report->n_as_files, report->n_damaged, args->verify ? "" : " (bytes not read)",
            report->n_torn);
     if (args->data == NULL)
@@ -89,7 +89,7 @@ static void print_report(const struct cache_args *args, const mr_cache_report *r
     double share =
         report->n_samples > 0 ? 100.0 * (double)report->n_filled / (double)report->n_samples : 0;
     printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%), %" PRIu64
-           " of them indexed; of the others %" PRIu64 " do not fit, %" PRIu64
+           " of them indexed; of the rest, %" PRIu64 " cannot be packed or indexed, %" PRIu64
            " have changed, %" PRIu64 " are damaged\n",
            args->data, report->n_filled, report->n_samples, share, report->n_filled_index,
            report->n_filled_as_files, report->n_filled_stale, report->n_filled_damaged);
@@ -135,11 +135,10 @@ int mr_cmd_cache_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "stat DIR\nclear DIR",
-        .doc = "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed "
-               "samples "
-               "or indexes of files while they work, and read with their help the next time."
+        .doc = "Print what the cache in DIR holds, or empty it. Loaders store packed samples or "
+               "indexes of files in a cache while they work, and use them the next time."
                "\v"
-               "Example: how much of a dataset the cache holds\n"
+               "Example: print how much of a dataset is in the cache\n"
                "  millrace cache stat cache-dir --data imagefolder:train",
     };
     struct cache_args args = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace check: finds the samples that are damaged. These are the result, so all of them go to
- * stdout; stderr reports what went wrong with the check itself.
+ * millrace check: finds damaged samples. They are the result, so all of them are printed on stdout;
+ * stderr is for failures of the check itself.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -23,9 +23,10 @@ struct check_args {
 };
 
 struct check {
-    struct mr_pack_watch watch; /* first: user of its callbacks too */
+    struct mr_pack_watch watch; /* first: callbacks of both get this pointer */
     const mr_dataset *dataset;
-    const char *root; /* of a folder of files: how their names begin, and as the user wrote it */
+    const char *root; /* for a folder of files: the start of their names; NULL otherwise.
+                         shown_root: the path that the user gave */
     const char *shown_root;
 };
 
@@ -53,7 +54,10 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-/* A file as the user would write it: an index means nothing where the folder was given. */
+/*
+ * Print the file's path as it begins in the user's argument, without an index, which means nothing
+ * for a folder.
+ */
 static void print_file(const struct check *check, int64_t index, const char *text)
 {
     char name[NAME_BYTES] = "", shown[2 * NAME_BYTES];
@@ -91,7 +95,7 @@ static int run_check(struct check *check, struct check_args *args, mr_dataset *d
     printf("%s: %" PRIu64 " of %" PRIu64 " samples damaged, ", args->path, report.n_damaged,
            report.n_samples);
     if (report.n_marked > 0)
-        printf("%" PRIu64 " with marks, ", report.n_marked);
+        printf("%" PRIu64 " with an index, ", report.n_marked);
     printf("read %s in %.1f s\n", mr_pack_watch_bytes(report.bytes_read).text, report.seconds);
     return report.n_damaged > 0 ? MR_EXIT_FAILED : MR_EXIT_OK;
 }
@@ -127,14 +131,11 @@ int mr_cmd_check_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "PATH",
-        .doc = "Decode every sample and list those that are damaged, with the decoder's message; "
-               "for a pack, "
-               "also verify every byte, and make the marks again. PATH is a SPEC, a pack's folder, "
-               "or a folder whose "
-               "image "
-               "files are all checked, with its subfolders. The exit status is 1 if any is damaged "
-               "or a folder cannot "
-               "be read."
+        .doc = "Decode every sample, and list the damaged ones with the decoder's message. For a "
+               "pack, also verify every byte, and compare the indexes of JPEG files with newly "
+               "made ones. PATH is a SPEC, a pack's folder, or any other folder: all image files "
+               "in it and its subfolders are checked. The exit status is 1 if a sample is damaged "
+               "or a folder cannot be read."
                "\v"
                "Example:\n"
                "  millrace check --workers 8 photos\n"

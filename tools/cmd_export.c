@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it.
- * Invariant: the files belong together. None gets its final name before all are complete, all get
- * theirs or none, and the images get theirs last.
+ * millrace export: writes one epoch of one rank as NumPy files, exactly as a training loop receives
+ * it. Invariant: the files form one result. They get their final names when all are complete,
+ * either all or none of them, the images last.
  */
 #include <argp.h>
 #include <errno.h>
@@ -25,14 +25,14 @@ struct export_args {
     const char *explain; /* NULL: not asked for */
 };
 
-/* The files in the order in which they get their names. */
+/* The files, in the order in which they get their names. */
 enum { LABELS, MIX_LABELS, MIX_LAMBDA, SOFT_LABELS, INDICES, MASK, IMAGES, N_FILES };
 
 static const struct {
     const char *array; /* NULL: the first one of the batch */
     const char *suffix;
-    mr_dtype dtype; /* where the epoch has no batch */
-    bool of_mixing; /* no file where batches have no such array */
+    mr_dtype dtype; /* used if no array was written */
+    bool optional;  /* no file if the batches do not have this array */
 } files[N_FILES] = {
     [LABELS] = {"label", ".labels.npy", MR_I64},
     [MIX_LABELS] = {"mix_label", ".mix_labels.npy", MR_I64, true},
@@ -45,20 +45,20 @@ static const struct {
 
 struct output {
     struct mr_npy npy[N_FILES];
-    struct mr_explain_lines lines; /* file.path NULL: none */
+    struct mr_explain_lines lines; /* not used if file.path is NULL */
     struct mr_progress progress;
     double start_s;
 };
 
 static const struct mr_arg list[] = {
     {"out", "X.npy",
-     "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and "
-     "X.mask.npy, of mixed batches "
-     "also X.mix_labels.npy, X.mix_lambda.npy and, with --soft-labels, X.soft_labels.npy (needed)",
+     "File for the images; labels, indices and mask go to X.labels.npy, X.indices.npy and "
+     "X.mask.npy. Mixed batches also have X.mix_labels.npy, X.mix_lambda.npy and, with "
+     "--soft-labels, X.soft_labels.npy (required)",
      MR_ARG_PATH(struct export_args, out, ".npy")},
     {"explain", "FILE.jsonl",
-     "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of "
-     "its image",
+     "Write a line of JSON for each row, with the functions of torchvision and Pillow that make "
+     "the row from its image",
      MR_ARG_PATH(struct export_args, explain, ".jsonl")},
     {0},
 };
@@ -112,7 +112,7 @@ static void close_output(struct output *output)
     mr_explain_lines_close(&output->lines);
 }
 
-static const mr_array *array_of(const mr_batch *batch, int file)
+static const mr_array *find_array(const mr_batch *batch, int file)
 {
     return files[file].array != NULL ? mr_batch_array(batch, files[file].array)
                                      : mr_batch_array_at(batch, 0);
@@ -123,7 +123,7 @@ static bool append_batch(struct output *output, const mr_batch *batch)
     bool good = true;
 
     for (int i = 0; good && i < N_FILES; i++) {
-        const mr_array *array = array_of(batch, i);
+        const mr_array *array = find_array(batch, i);
         if (array != NULL)
             good = mr_npy_append(&output->npy[i], array);
     }
@@ -161,10 +161,9 @@ static int write_epoch(struct mr_feed *feed, struct output *output)
 }
 
 /*
- * The epoch has no batch: dtype and shape of a row are those of a batch that is made for that and
- * of which no row is written.
+ * The epoch has no batch. Make one, only to get the dtype and shape of its rows; no row is written.
  */
-static int append_nothing(struct mr_feed *feed, struct output *output,
+static int append_no_rows(struct mr_feed *feed, struct output *output,
                           mr_loader_options loader_options)
 {
     mr_batch *batch;
@@ -173,8 +172,8 @@ static int append_nothing(struct mr_feed *feed, struct output *output,
     loader_options.world_size = 1;
     loader_options.rank = 0;
     loader_options.tail = MR_TAIL_PAD;
-    loader_options.repeat = 0;     /* which leaves out what is beyond multiples of 256 */
-    loader_options.batch_size = 2; /* timm's mixing takes even sizes only */
+    loader_options.repeat = 0;     /* it would drop the samples beyond a multiple of 256 */
+    loader_options.batch_size = 2; /* timm's mixing accepts only even sizes */
     loader_options.drop_last = false;
     loader_options.num_workers = MR_NO_WORKERS;
     loader_options.on_error = MR_ON_ERROR_ZERO;
@@ -186,7 +185,7 @@ static int append_nothing(struct mr_feed *feed, struct output *output,
     if (status != MR_OK)
         return mr_say_status(status, mr_loader_error(feed->loader));
     for (int i = 0; good && i < N_FILES; i++) {
-        const mr_array *array = array_of(batch, i);
+        const mr_array *array = find_array(batch, i);
         if (array != NULL) {
             mr_array none = *array;
             none.shape[0] = 0;
@@ -197,10 +196,10 @@ static int append_nothing(struct mr_feed *feed, struct output *output,
     return good ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
-/* The array was in the batches, or is always there. */
+/* True if the file is always written, or its array was in the batches. */
 static bool is_wanted(const struct output *output, int file)
 {
-    return !files[file].of_mixing || output->npy[file].header_bytes > 0;
+    return !files[file].optional || output->npy[file].header_bytes > 0;
 }
 
 static int finish_output(const struct mr_feed *feed, struct output *output, const char *out)
@@ -253,7 +252,7 @@ static int export_epoch(const struct export_args *args)
         mr_feed_report_damage(&feed);
     }
     if (exit_status == MR_EXIT_OK && output.npy[IMAGES].header_bytes == 0)
-        exit_status = append_nothing(&feed, &output, loader_options);
+        exit_status = append_no_rows(&feed, &output, loader_options);
     if (exit_status == MR_EXIT_OK)
         exit_status = finish_output(&feed, &output, args->out);
     close_output(&output);
@@ -271,7 +270,7 @@ int mr_cmd_export_run(int argc, char **argv)
         .args_doc = MR_LOADER_ARGS_DOC,
         .doc = "Write what a training loop receives in one epoch of one rank as NumPy files."
                "\v"
-               "Example: the evaluation images as floats, two workers\n"
+               "Example: export the evaluation images as floats, with two workers\n"
                "  millrace export imagefolder:val --transform eval:232:224 \\\n"
                "    --dtype f32 --no-shuffle --workers 2 --out val.npy",
         .children = children,

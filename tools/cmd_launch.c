@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace launch: starts a program as the ranks of this machine. SIGXFSZ, which this command
- * ignores for its own files, is set back, because the program would inherit it. The first word that
- * is not an option ends the options, so that the program's own options reach the program, with or
+ * millrace launch: starts a program as the ranks of this machine. This command ignores SIGXFSZ for
+ * its own files; the default is restored, because the program would inherit it. The first word that
+ * is not an option ends the options, so the program's own options reach the program, with or
  * without "--".
  */
 #include <argp.h>
@@ -35,19 +35,20 @@ static void parse_nproc(struct argp_state *state, const char *value)
 }
 
 static const struct mr_arg list[] = {
-    {"nproc", "N|gpu", "Ranks on this machine, 1 to 256, or one for each GPU (needed)",
+    {"nproc", "N|gpu", "Ranks on this machine, 1 to 256, or one per GPU (required)",
      MR_ARG_CALL(parse_nproc)},
-    {"nnodes", "M", "Machines (default 1)",
+    {"nnodes", "M", "Number of machines (default 1)",
      MR_ARG_U32(struct launch_args, launch.nnodes, 1, MAX_NODES)},
-    {"node-rank", "R", "This machine, 0 to M - 1 (default 0)",
+    {"node-rank", "R", "Number of this machine, 0 to M - 1 (default 0)",
      MR_ARG_U32(struct launch_args, launch.node_rank, 0, MAX_NODES - 1)},
     {"rendezvous", "HOST:PORT",
-     "Where rank 0 will listen; needed with several machines (default 127.0.0.1 and a free port)",
+     "Address where rank 0 listens; required with several machines (default 127.0.0.1 and a free "
+     "port)",
      MR_ARG_TEXT(struct launch_args, launch.rendezvous)},
     {"log-dir", "DIR", "Write the output of each rank to DIR/rank-N.log (default: print it here)",
      MR_ARG_TEXT(struct launch_args, launch.log_dir)},
     {"no-prefix", NULL,
-     "Let the ranks use this command's stdout and stderr; their lines have no numbers",
+     "Let the ranks use this command's stdout and stderr, without rank numbers before the lines",
      MR_ARG_SWITCH(struct launch_args, launch.no_prefix)},
     {0},
 };
@@ -74,7 +75,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         args->program = &state->argv[state->next - 1];
-        state->next = state->argc; /* the rest is the program's */
+        state->next = state->argc; /* the rest belongs to the program */
         return 0;
     case ARGP_KEY_END: check_args(args, state); return 0;
     default: return mr_arg_list_parse(state, list, key, value);
@@ -88,7 +89,7 @@ static void say_line(void *user, mr_log_level level, const char *line)
     mr_say_error("%s", line);
 }
 
-/* Returns MR_EXIT_OK with as many ranks as there are GPUs. */
+/* Set the number of ranks to the number of GPUs. Returns an exit status. */
 static int count_gpus(struct launch_args *args)
 {
     mr_error error = {.index = MR_NO_INDEX};
@@ -124,21 +125,16 @@ int mr_cmd_launch_run(int argc, char **argv)
         .parser = parse_option,
         .args_doc = "[--] PROGRAM [ARGUMENT...]",
         .doc =
-            "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
+            "Run a program as the ranks of a process group on this machine, with RANK, WORLD_SIZE, "
             "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
             "\v"
             "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the ranks, which may "
-            "save their state "
-            "and end "
-            "by "
-            "themselves. A second SIGINT or SIGTERM, a fifth of a second later or more, kills the "
-            "ranks.\n\n"
-            "Exit status: 0 if all ranks ended with 0, otherwise that of the rank that failed "
-            "first "
-            "(128 + signal if a signal killed it, 127 if the program does not exist, 126 if it "
-            "cannot "
-            "be run); 1 if no rank could be started, 2 if the call is wrong.\n\n"
-            "Examples: four ranks here; this machine's two ranks of four\n"
+            "save their state and end by themselves. A second SIGINT or SIGTERM, a fifth of a "
+            "second later or more, kills the ranks.\n\n"
+            "Exit status: 0 if all ranks ended with 0, otherwise the status of the rank that "
+            "failed first (128 + signal if a signal killed it, 127 if the program does not exist, "
+            "126 if it cannot be run); 1 if no rank could be started, 2 for wrong usage.\n\n"
+            "Examples: four ranks on this machine; this machine's two of four ranks\n"
             "  millrace launch --nproc 4 -- ./train --epochs 3\n"
             "  millrace launch --nproc 2 --nnodes 2 --rendezvous a:29500 ./train",
     };

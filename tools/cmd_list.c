@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace list: prints what a dataset holds. A file whose header is not an image's is named, and
- * the work continues; only a file that cannot be read makes the command fail. The list is saved
- * before the samples are counted, so that a dataset that cannot be a list is refused at once.
+ * millrace list: prints what a dataset holds. A file without an image header is listed, and the
+ * work continues; only a file that cannot be read makes the command fail. The list is saved before
+ * the samples are counted, so a dataset that cannot be saved as a list is refused at once.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -30,9 +30,9 @@ static const struct mr_arg list[] = {
     {"data", "SPEC", MR_LOADER_ARGS_DATA_HELP, MR_ARG_TEXT(struct list_args, data)},
     {"save", "FILE", "Write paths and labels to FILE, for list:FILE",
      MR_ARG_TEXT(struct list_args, save)},
-    {"classes", NULL, "Print all classes, also when there are more than 20",
+    {"classes", NULL, "Print all classes, even if there are more than 20",
      MR_ARG_SWITCH(struct list_args, all_classes)},
-    {"no-inspect", NULL, "Do not open the samples: no formats and sizes",
+    {"no-inspect", NULL, "Do not open the samples; formats and sizes are not printed",
      MR_ARG_SWITCH(struct list_args, no_inspect)},
     {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
      MR_ARG_SWITCH(struct list_args, options.allow_empty_classes)},
@@ -52,7 +52,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-/* A SPEC whose kind cannot be a list makes the call wrong; a dataset without samples does not. */
+/*
+ * A SPEC of a kind that cannot be saved as a list is wrong usage; a dataset without samples is not.
+ */
 static int save_list(mr_dataset *dataset, const char *path)
 {
     mr_error error = {0};
@@ -96,8 +98,8 @@ int mr_cmd_list_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Count a dataset's samples per class, their formats and sizes, and list those whose "
-               "header is not that of an image that can be decoded."
+        .doc = "Count a dataset's samples per class, their formats and sizes, and list the samples "
+               "without a header of an image that can be decoded."
                "\v"
                "Example: list a folder once, and train from the saved list\n"
                "  millrace list imagefolder:train --save train.list\n"

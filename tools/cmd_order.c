@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace order: prints the indices of one rank in one epoch, one on each line. Millions of lines
- * are usual, so they are formatted into a block of our own. A reader that has seen enough closes
- * the pipe; that ends the command and is not an error.
+ * millrace order: prints the indices of one rank in one epoch, one per line. Millions of lines are
+ * usual, so they are formatted here, without stdio. If the reader closes the pipe, SIGPIPE ends the
+ * command; this is not an error.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ struct order_args {
 };
 
 static const struct mr_arg list[] = {
-    {"samples", "N", "Number of samples of the dataset (needed)",
+    {"samples", "N", "Number of samples in the dataset (required)",
      MR_ARG_U64(struct order_args, n_samples, 0, (uint64_t)1 << 40)},
     {0},
 };
@@ -59,20 +59,19 @@ static size_t format_line(int64_t value, char *out)
     return sizeof digits - at;
 }
 
-/* Of some samples, none is this rank's. */
-static void explain_nothing(const mr_sampler_options *sampler)
+/* Print why this rank has no sample although the dataset has some. */
+static void explain_empty(const mr_sampler_options *sampler)
 {
     uint32_t world_size = sampler->world_size > 0 ? sampler->world_size : 1;
 
     if (sampler->repeat > 0)
-        mr_say_error("no index: of %" PRId64
-                     " samples --repeat takes multiples of 256, which are too few for "
-                     "--world-size %" PRIu32 "%s",
+        mr_say_error("no index: --repeat uses a multiple of 256 samples, and of %" PRId64
+                     " this leaves too few for --world-size %" PRIu32 "%s",
                      sampler->n_samples, world_size,
-                     sampler->n_samples < 256 ? "; --repeat-form timm takes fewer, too" : "");
+                     sampler->n_samples < 256 ? "; --repeat-form timm accepts fewer" : "");
     else
         mr_say_error("no index: %" PRId64 " samples are fewer than --world-size %" PRIu32
-                     ", and --tail drop leaves them out",
+                     ", and --tail drop drops them",
                      sampler->n_samples, world_size);
 }
 
@@ -100,7 +99,7 @@ int mr_cmd_order_run(int argc, char **argv)
     const struct argp argp = {
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
-        .doc = "Print the dataset indices that one rank sees in one epoch, one on each line."
+        .doc = "Print the dataset indices that one rank sees in one epoch, one per line."
                "\v"
                "Example: the second of four ranks in epoch 3 of ImageNet\n"
                "  millrace order --samples 1281167 --world-size 4 --rank 1 --epoch 3",
@@ -119,7 +118,7 @@ int mr_cmd_order_run(int argc, char **argv)
     if (status < 0)
         return mr_say_status(status, &error);
     if (mr_sampler_length(sampler) == 0 && args.n_samples > 0)
-        explain_nothing(&sampler_options);
+        explain_empty(&sampler_options);
     int exit_status = print_order(sampler);
     mr_sampler_destroy(sampler);
     return exit_status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace pack: makes a pack of a dataset of image files. The library does all of the work. An
- * interrupted pack is kept, so that the same command can continue it.
+ * interrupted pack is not removed, so the same command can continue it.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -48,20 +48,20 @@ static void parse_seed(struct argp_state *state, const char *value)
 
 static const struct mr_arg list[] = {
     {"encoding", "NAME",
-     "dct: a JPEG's coefficients, about 1.3 times its bytes; "
-     "jpeg: the files as they are, with marks; raw: pixels (default dct)",
+     "dct: a JPEG's coefficients, about 1.3 times its bytes; jpeg: the unchanged files, with an "
+     "index; raw: pixels (default dct)",
      MR_ARG_CHOICE(struct pack_args, pack.encoding, encodings)},
-    {"no-index", NULL, "jpeg: leave out the marks, by which a crop is read and decoded alone",
+    {"no-index", NULL,
+     "jpeg: write no index of the files; then a crop cannot be read and decoded alone",
      MR_ARG_SWITCH(struct pack_args, pack.no_index)},
     {"max-side", "N", "Resize longer images so that their longest side is N",
      MR_ARG_U32(struct pack_args, pack.max_side, 1, MAX_SIDE)},
     {"resize", "N", "Make the shortest side N",
      MR_ARG_U32(struct pack_args, pack.resize, 1, MAX_SIDE)},
     {"quality", "Q",
-     "Encode all JPEGs anew with this quality, 1 to 100 (default: only those that are resized, "
-     "with 90)",
+     "Encode all JPEGs again with this quality, 1 to 100 (default: only resized images, with 90)",
      MR_ARG_U32(struct pack_args, pack.quality, 1, 100)},
-    {"shard-size", "BYTES", "Bytes of a shard, with K, M, G or T for powers of 1024 (default 1G)",
+    {"shard-size", "BYTES", "Bytes of a shard; K, M, G or T are powers of 1024 (default 1G)",
      MR_ARG_BYTES(struct pack_args, pack.shard_size, 1 << 20)},
     {"workers", "N", "Threads (default: the CPUs that this process may use)",
      MR_ARG_U32(struct pack_args, pack.num_workers, 1, MAX_WORKERS)},
@@ -79,7 +79,7 @@ static const struct mr_arg list[] = {
     {0},
 };
 
-static void check_end(const struct pack_args *args, struct argp_state *state)
+static void check_args(const struct pack_args *args, struct argp_state *state)
 {
     if (args->out == NULL)
         argp_error(state, "%s is missing", args->source == NULL ? "SRC" : "OUT");
@@ -93,7 +93,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_ARG: mr_arg_list_take(state, &args->source, &args->out, value); return 0;
-    case ARGP_KEY_END: check_end(args, state); return 0;
+    case ARGP_KEY_END: check_args(args, state); return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
 }
@@ -107,13 +107,13 @@ static void print_report(const char *out, const mr_pack_report *report)
         if (report->n_by_encoding[i] > 0)
             printf(" %s %" PRIu64, names[i], report->n_by_encoding[i]);
     if (report->n_marked > 0)
-        printf(" (%" PRIu64 " with marks)", report->n_marked);
+        printf(" (%" PRIu64 " with an index)", report->n_marked);
     if (report->n_resumed == report->n_samples) {
-        printf("; the pack was complete already\n");
+        printf("; the pack was already complete\n");
         return;
     }
     if (report->n_resumed > 0)
-        printf("; %" PRIu64 " were there already", report->n_resumed);
+        printf("; %" PRIu64 " were already packed", report->n_resumed);
     printf("\nread %s, wrote %s", mr_pack_watch_bytes(report->bytes_read).text,
            mr_pack_watch_bytes(report->bytes_written).text);
     if (report->bytes_read > 0)
@@ -123,7 +123,7 @@ static void print_report(const char *out, const mr_pack_report *report)
         printf(", %.0f samples/s",
                (double)(report->n_samples - report->n_resumed) / report->seconds);
     if (report->n_as_files > 0)
-        printf("; %" PRIu64 " kept as files", report->n_as_files);
+        printf("; %" PRIu64 " stored as files", report->n_as_files);
     if (report->n_damaged > 0)
         printf("; %" PRIu64 " damaged", report->n_damaged);
     printf("\n");
@@ -131,7 +131,7 @@ static void print_report(const char *out, const mr_pack_report *report)
 
 static int pack_dataset(struct pack_args *args)
 {
-    struct mr_pack_watch watch = {.verb = "packing", .goes_on = true, .max_named = MAX_NAMED};
+    struct mr_pack_watch watch = {.verb = "packing", .resumes = true, .max_named = MAX_NAMED};
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_dataset *dataset;
     mr_error error = {0};
@@ -155,16 +155,15 @@ int mr_cmd_pack_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "SRC OUT",
-        .doc = "Make a pack of a dataset of image files: the same pixels, decoded several times "
-               "faster. "
-               "SRC is a SPEC or a directory. OUT is a folder, which is made; pack:OUT is then a "
-               "SPEC. "
-               "The same command continues an interrupted pack. Samples that cannot be packed as "
-               "requested are kept as files; the first 100 of them are listed on stderr."
-               "\v"
-               "Example: pack a folder, then train from the pack\n"
-               "  millrace pack --workers 8 imagefolder:train train-pack\n"
-               "  millrace bench --data pack:train-pack",
+        .doc =
+            "Make a pack of a dataset of image files: the same pixels, decoded several times "
+            "faster. SRC is a SPEC or a directory. OUT is a folder, which is created; pack:OUT is "
+            "then a SPEC. The same command continues an interrupted pack. Samples that cannot be "
+            "packed as requested are stored as files; the first 100 of them are listed on stderr."
+            "\v"
+            "Example: pack a folder, then train from the pack\n"
+            "  millrace pack --workers 8 imagefolder:train train-pack\n"
+            "  millrace bench --data pack:train-pack",
     };
     struct pack_args args = {.dataset = MR_DATASET_OPTIONS_INIT, .pack = MR_PACK_OPTIONS_INIT};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace preview: draws the first batch of an epoch as a contact sheet, pixel for pixel what
- * training would receive, with the calls that made each image. Normalised floats are not colours,
- * so the batch is always u8 here.
+ * millrace preview: draws the first batch of an epoch as a contact sheet, with exactly the pixels
+ * that training would receive and the calls that made each image. Normalised floats are not
+ * colours, so the batch is always u8.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ struct preview_args {
 };
 
 static const struct mr_arg list[] = {
-    {"out", "SHEET.png", "Where the sheet goes (needed)",
+    {"out", "SHEET.png", "File for the sheet (required)",
      MR_ARG_PATH(struct preview_args, out, ".png")},
     {0},
 };
@@ -40,15 +40,15 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         if (args->out == NULL)
             argp_error(state, "--out is missing");
         if (dtype != MR_DTYPE_DEFAULT && dtype != MR_U8)
-            argp_error(state, "--dtype: a sheet shows u8, not %s", mr_dtype_name(dtype));
+            argp_error(state, "--dtype: a sheet is drawn as u8, not %s", mr_dtype_name(dtype));
         return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
-/* "zebra", or "17" where classes have no names. */
-static void label_text(const mr_dataset *dataset, const mr_array *label, uint32_t row,
-                       char text_out[TEXT_BYTES])
+/* Format the label: "zebra", or "17" if the classes have no names. */
+static void format_label(const mr_dataset *dataset, const mr_array *label, uint32_t row,
+                         char text_out[TEXT_BYTES])
 {
     const char *name = NULL;
     int64_t value;
@@ -65,7 +65,7 @@ static void label_text(const mr_dataset *dataset, const mr_array *label, uint32_
         snprintf(text_out, TEXT_BYTES, "%" PRId64, value);
 }
 
-/* What the words below a picture come from. */
+/* The source of the text below an image. */
 struct calls {
     const mr_batch *batch;
     mr_transform *transform;
@@ -73,10 +73,10 @@ struct calls {
 };
 
 /*
- * The calls that made a sample; "" for a hole. The batch has the size of the upright image, so a
- * turn by EXIF is not among them.
+ * Format the calls that made a sample; "" for a hole. The size in the batch is that of the upright
+ * image, so a turn by EXIF is not among the calls.
  */
-static void write_words(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
+static void format_calls(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
 {
     mr_explain_options how = MR_EXPLAIN_OPTIONS_INIT;
     const int64_t *indices = mr_batch_data(calls->batch, "index");
@@ -102,14 +102,14 @@ static bool is_picture(const mr_array *image)
            image->strides[1] == channels * image->shape[2];
 }
 
-/* The most lines that one of the pictures needs. */
+/* The largest number of text lines that an image needs. */
 static uint32_t count_lines(const struct mr_sheet_shape *shape, const struct calls *calls)
 {
     char words[TEXT_BYTES];
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < shape->n_tiles; i++) {
-        write_words(calls, i, words);
+        format_calls(calls, i, words);
         uint32_t n = mr_sheet_count_lines(shape, words);
         most = n > most ? n : most;
     }
@@ -125,8 +125,8 @@ static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const 
 
     for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
         bool real = mask == NULL || mask[i] != 0;
-        label_text(dataset, mr_batch_array(batch, "label"), i, label);
-        write_words(calls, i, words);
+        format_label(dataset, mr_batch_array(batch, "label"), i, label);
+        format_calls(calls, i, words);
         mr_sheet_put(sheet, i,
                      real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
                      real ? label : "(damaged)", words);
@@ -139,7 +139,7 @@ static int draw_batch(const mr_dataset *dataset, const struct calls *calls, cons
     uint32_t width, height;
 
     if (mr_batch_size(calls->batch) == 0 || !is_picture(image)) {
-        mr_say_error("the first batch holds no pictures");
+        mr_say_error("the first batch has no images");
         return MR_EXIT_FAILED;
     }
     struct mr_sheet_shape shape = {.n_tiles = mr_batch_size(calls->batch),
@@ -159,7 +159,7 @@ static int draw_batch(const mr_dataset *dataset, const struct calls *calls, cons
     return good ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
-/* Of the transform's list, with the default's where none was given. */
+/* Draw the batch with the calls of the given transform, or of the default one. */
 static int draw_with_calls(struct mr_feed *feed, const mr_batch *batch, const char *out)
 {
     struct calls calls = {.batch = batch, .seed = mr_loader_resolved(feed->loader)->seed};
@@ -196,10 +196,10 @@ int mr_cmd_preview_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Draw a contact sheet of the first batch, with labels and the calls that each image "
-               "drew; at most 256 tiles, always u8 nhwc."
+        .doc = "Draw a contact sheet of the first batch, with the label and the calls of each "
+               "image; at most 256 images, always u8 nhwc."
                "\v"
-               "Example: what RandomResizedCrop and flip make of 32 photographs\n"
+               "Example: draw 32 photographs after RandomResizedCrop and flip\n"
                "  millrace preview imagefolder:train --batch-size 32 \\\n"
                "    --out sheet.png",
         .children = children,

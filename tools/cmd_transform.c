@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace transform: checks the text of a transform, and prints its long form and its passes over
- * the pixels. The long form is the first line alone, for scripts. No dataset is opened.
+ * the pixels. The long form is exactly the first line, for scripts. No dataset is opened.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -38,14 +38,14 @@ static void parse_size(struct argp_state *state, const char *value)
 }
 
 static const struct mr_arg list[] = {
-    {"size", "WxH", "Size of the image that is taken as an example (default 500x375)",
-     MR_ARG_CALL(parse_size)},
+    {"size", "WxH", "Size of the example image (default 500x375)", MR_ARG_CALL(parse_size)},
     {"dtype", "u8|f32|f16|bf16", "Type of the images' elements (default u8)",
      MR_ARG_FIELD(offsetof(struct transform_args, loader), dtype)},
     {"layout", "nchw|nhwc", "Layout of the images (default nchw)",
      MR_ARG_FIELD(offsetof(struct transform_args, loader), layout)},
     {"index", "I",
-     "Also print the calls of this sample, as if its image had that size (default: none)",
+     "Also print the calls of this sample, as if its image had the size of the example (default: "
+     "none)",
      MR_ARG_U64(struct transform_args, index, 0, INT64_MAX)},
     {"epoch", "E", "Epoch of that sample (default 0)",
      MR_ARG_U64(struct transform_args, epoch, 0, UINT64_MAX)},
@@ -75,7 +75,7 @@ static mr_status describe_passes(const mr_transform *transform, const struct tra
     mr_status status = MR_OK;
 
     *text_out = NULL;
-    for (int i = 0; i < 2 && status == MR_OK; i++) { /* the length, then the text */
+    for (int i = 0; i < 2 && status == MR_OK; i++) { /* first the length, then the text */
         if (i == 1 && (*text_out = malloc(len + 1)) == NULL)
             break;
         status = mr_transform_passes(transform, args->width, args->height, args->loader.dtype,
@@ -85,7 +85,7 @@ static mr_status describe_passes(const mr_transform *transform, const struct tra
     return status;
 }
 
-/* The calls of a sample, a line each. */
+/* Print the calls of a sample, one per line. */
 static int print_sample(const mr_transform *transform, const struct transform_args *args)
 {
     char words[SAMPLE_BYTES];
@@ -139,13 +139,12 @@ int mr_cmd_transform_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "TEXT",
-        .doc =
-            "Check the text of a transform, and print its long form and the passes over the pixels "
-            "that it becomes. Shares and means are of 1000 draws."
-            "\v"
-            "Example: a view of SimCLR\n"
-            "  millrace transform --dtype f32 \\\n"
-            "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
+        .doc = "Check the text of a transform, and print its long form and its passes over the "
+               "pixels. Shares and means are of 1000 draws."
+               "\v"
+               "Example: check a view of SimCLR\n"
+               "  millrace transform --dtype f32 \\\n"
+               "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
     };
     struct transform_args args = {
         .loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375, .index = NOT_GIVEN};

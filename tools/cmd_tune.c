@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace tune: finds the smallest number of workers that is enough. All numbers are measured
- * twice, upwards and downwards; those near the best are measured again in turns, until it is clear
+ * millrace tune: finds the smallest sufficient number of workers. All numbers are measured twice,
+ * upwards and downwards. Those near the best are measured again, round by round, until it is clear
  * which of them are within the bound.
- * Invariant: only figures of the same round are compared, because a machine that others use changes
- * from one second to the next.
+ * Invariant: only figures of the same round are compared, because on a shared machine the speed
+ * changes from one second to the next.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -25,19 +25,20 @@ enum { MAX_COUNTS = MR_LOADER_ARGS_MAX_WORKERS, FULL_ROUNDS = 2, ROUNDS = 3 };
 
 struct tune_args {
     struct mr_bench_args common;
-    uint32_t max_workers; /* NOT_GIVEN: the CPUs */
+    uint32_t max_workers; /* NOT_GIVEN: the number of CPUs */
 };
 
 struct tune {
     struct mr_bench_run run;
     struct mr_tune_count counts[MAX_COUNTS];
     size_t n;
-    struct mr_bench_row *rows; /* of all rounds, as measured */
+    struct mr_bench_row *rows; /* all rounds, in the order of measuring */
     size_t n_rows;
 };
 
 static const struct mr_arg list[] = {
-    {"max-workers", "N", "Most workers to try (default: the CPUs that this process may use)",
+    {"max-workers", "N",
+     "Largest number of workers to try (default: the CPUs that this process may use)",
      MR_ARG_U32(struct tune_args, max_workers, 0, MR_MAX_WORKERS)},
     {0},
 };
@@ -65,7 +66,7 @@ static int compare_counts(const void *a, const void *b)
     return (x->workers > y->workers) - (x->workers < y->workers);
 }
 
-/* Rising, each once. */
+/* Choose the numbers of workers, in rising order without repetition. */
 static void choose_counts(struct tune *tune, const struct tune_args *args)
 {
     const struct mr_loader_args *loader = &args->common.common;
@@ -102,7 +103,7 @@ static int measure_count(struct tune *tune, struct mr_tune_count *count, uint32_
     return MR_EXIT_OK;
 }
 
-/* One round over those that are close: forwards, and every second time backwards. */
+/* Measure the close numbers once: upwards in even rounds, downwards in odd ones. */
 static int measure_round(struct tune *tune, uint32_t round)
 {
     int exit_status = MR_EXIT_OK;
@@ -121,7 +122,7 @@ static int measure_counts(struct tune *tune, struct mr_tune_answer *answer_out)
     bool sure = false;
 
     for (size_t i = 0; i < tune->n; i++)
-        tune->counts[i].close = true; /* all of them in the first rounds */
+        tune->counts[i].close = true; /* the first rounds measure all of them */
     for (uint32_t round = 0; exit_status == MR_EXIT_OK && !sure && round < MR_TUNE_MAX_ROUNDS;
          round++) {
         exit_status = measure_round(tune, round);
@@ -137,7 +138,7 @@ static int measure_counts(struct tune *tune, struct mr_tune_answer *answer_out)
     return MR_EXIT_OK;
 }
 
-/* The last line is the answer. */
+/* Print the close numbers; the last line is the answer. */
 static void print_answer(const struct mr_tune_answer *answer)
 {
     char line[MR_TUNE_LINE];
@@ -183,11 +184,8 @@ int mr_cmd_tune_run(int argc, char **argv)
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
         .doc = "Find the smallest number of workers within 3 % of the best throughput, and what "
-               "limits it: decoding, "
-               "reading "
-               "or the consumer. --workers takes a list of the numbers to try (default "
-               "0,1,2,3,4,6,8,12,... up to "
-               "--max-workers)."
+               "limits it: decoding, reading or the consumer. --workers takes a list of the "
+               "numbers to try (default 0,1,2,3,4,6,8,12,... up to --max-workers)."
                "\v"
                "Example:\n"
                "  millrace tune imagefolder:train --dtype f32\n"

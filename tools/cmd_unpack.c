@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace unpack: writes the files of a pack again. One damaged sample makes the command fail, but
- * only after all others are written.
+ * millrace unpack: writes the samples of a pack to files. A damaged sample makes the command fail,
+ * but only after all other files are written.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -46,15 +46,14 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 static int unpack_files(struct unpack_args *args)
 {
-    struct mr_pack_watch watch = {.verb = "unpacking", .goes_on = true};
+    struct mr_pack_watch watch = {.verb = "unpacking", .resumes = true};
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_dataset *dataset;
     mr_error error = {0};
     char spec[MR_PACK_WATCH_SPEC_BYTES];
 
     if (access(args->source, F_OK) == 0 && mr_pack_watch_spec(args->source, spec) == args->source) {
-        mr_say_error("%s is not a pack: it has no index that millrace pack has written",
-                     args->source);
+        mr_say_error("%s is not a pack: it has no index written by millrace pack", args->source);
         return MR_EXIT_USAGE;
     }
     int exit_status = mr_pack_watch_open(&watch, args->source, NULL, &dataset);
@@ -78,10 +77,9 @@ int mr_cmd_unpack_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "PACK DIR",
-        .doc = "Write the files of a pack into the folder DIR, which is made. Where the pack "
-               "holds files as they are, they equal the packed files byte for byte; otherwise they "
-               "are JPEGs of the same pixels. Raw samples become PNG. No file is "
-               "replaced."
+        .doc = "Write the samples of a pack to files in the folder DIR, which is created. Files "
+               "that the pack holds unchanged are restored byte for byte; the others become JPEGs "
+               "with the same pixels. Raw samples become PNG. Existing files are not replaced."
                "\v"
                "Example:\n"
                "  millrace unpack --workers 8 train-pack train-again",

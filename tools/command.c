@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the options before argp does, because getopt's message about an unknown one cannot be
- * added to. Long options may be cut short as long as one name begins so; argp decides about those.
+ * Checks the option names before argp parses them, because getopt's message about an unknown option
+ * cannot be extended with a suggestion. Any prefix of a known option passes; argp decides whether
+ * it is ambiguous.
  */
 #include "tools/command.h"
 
@@ -28,7 +29,7 @@ static void add_name(struct known *known, const char *name, bool has_value)
     }
 }
 
-/* The options of argp and its children; they nest three deep. */
+/* Collect the options of argp and its children, which nest three deep. */
 static void collect_names(struct known *known, const struct argp *argp)
 {
     for (const struct argp_option *o = argp->options;
@@ -40,7 +41,7 @@ static void collect_names(struct known *known, const struct argp *argp)
         collect_names(known, child->argp);
 }
 
-/* Which option "--name" or "--name=value" is; known->n: none begins so. */
+/* The index of the option that is `name` or begins with it; known->n: there is none. */
 static size_t find_name(const struct known *known, const char *name, size_t len)
 {
     size_t found = known->n;
@@ -86,7 +87,7 @@ bool mr_command_parse(const struct argp *argp, int argc, char **argv, unsigned f
         if (strcmp(argv[i], "-h") == 0)
             argv[i] = help;
         else if (len == 0 && argv[i][0] != '-' && (flags & ARGP_IN_ORDER) != 0)
-            break; /* the rest is somebody else's */
+            break; /* the rest belongs to the subcommand or the program */
         if (len == 0)
             continue;
         size_t found = find_name(&known, name, len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of `millrace`: each parses its own arguments, as argp does, and returns the exit
- * status of the program.
+ * The subcommands of `millrace`. Each parses its own arguments with argp and returns the program's
+ * exit status.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
@@ -14,14 +14,15 @@
 
 struct mr_command {
     const char *name;
-    const char *title; /* "millrace NAME": stands before messages and in the help */
+    const char *title; /* "millrace NAME", printed before messages and in the help */
     const char *summary;
     int (*run)(int argc, char **argv);
 };
 
 /*
- * argp_parse(), but a wrong option is answered by the one that was perhaps meant, and -h is --help.
- * flags: 0 or ARGP_IN_ORDER. False where the input cannot be used; a wrong call ends the program.
+ * Like argp_parse(), but -h means --help, and the message about an unknown option suggests a
+ * similar one. flags: 0 or ARGP_IN_ORDER. False if argp_parse() failed; wrong usage ends the
+ * program.
  */
 bool mr_command_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what mr_transform_explain() says of each row. The size of a row's image is that of the
- * batch's "geometry", where it is upright already; a file's orientation is looked up only if the
- * transform turns images.
+ * Writes the text of mr_transform_explain() for each row. The size of a row's image comes from the
+ * batch's "geometry", where the image is already upright. A file's orientation is looked up only if
+ * the transform turns images.
  */
 #include "tools/explain_lines.h"
 
@@ -15,7 +15,9 @@
 
 enum { GEOMETRY_FIELDS = 8, NAME_BYTES = 8192 };
 
-/* A file that cannot be read is the loader's business. */
+/*
+ * Find out whether the samples are raw. If the first one cannot be read, the loader will report it.
+ */
 static bool find_kind(const struct mr_feed *feed, uint32_t *raw_channels_out)
 {
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
@@ -25,7 +27,7 @@ static bool find_kind(const struct mr_feed *feed, uint32_t *raw_channels_out)
     if (mr_dataset_inspect(feed->dataset, 0, &info, &error) != MR_OK || info.orientation > 0)
         return true;
     if (info.channels != 1 && info.channels != 3) {
-        mr_say_error("--explain: the samples are not pictures");
+        mr_say_error("--explain: the samples are not images");
         return false;
     }
     *raw_channels_out = info.channels;
@@ -56,7 +58,7 @@ static bool grow_text(struct mr_explain_lines *lines, size_t needed)
     return true;
 }
 
-/* The loader's order once more, where the occurrence of an index counts. */
+/* Make the loader's order again, if an index can occur several times in it. */
 static bool prepare_sampler(struct mr_explain_lines *lines, uint64_t epoch)
 {
     const mr_loader_options *options = mr_loader_resolved(lines->feed->loader);
@@ -110,8 +112,8 @@ static bool append_line(struct mr_explain_lines *lines, const struct row *row)
     return true;
 }
 
-/* The image as it is stored. */
-static bool turn_back(const struct mr_explain_lines *lines, struct row *row)
+/* Set orientation and size of the image as it is stored. */
+static bool use_stored_size(const struct mr_explain_lines *lines, struct row *row)
 {
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
@@ -159,7 +161,7 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
         row.options.row = i;
         row.options.rank = mr_loader_resolved(lines->feed->loader)->rank;
         row.options.partner_is_hole = lambda != NULL && mask[i] != 0 && lambda[i] == 1;
-        if (lines->turns && !row.options.hole && !turn_back(lines, &row))
+        if (lines->turns && !row.options.hole && !use_stored_size(lines, &row))
             return false;
         if (!append_line(lines, &row))
             return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of `millrace export --explain`: a line of JSON for each row of the arrays. Functions
- * that return bool have printed a message when they return false.
+ * Writes the file of `millrace export --explain`: a line of JSON for each row of the arrays.
+ * Functions that return bool print a message before they return false.
  */
 #ifndef TOOLS_EXPLAIN_LINES_H
 #define TOOLS_EXPLAIN_LINES_H
@@ -13,20 +13,20 @@ struct mr_explain_lines {
     struct mr_temporary_file file;
     const struct mr_feed *feed;
     uint32_t raw_channels; /* 0: image files */
-    bool turns;            /* EXIF counts, which it does in image files only */
-    mr_sampler *sampler;   /* of orders that have an index several times; NULL: no occurrence but
-                              0 */
-    char *text;            /* lines of one batch */
+    bool turns;            /* the transform turns images by EXIF; false for raw samples */
+    mr_sampler
+        *sampler; /* for orders in which an index may occur several times; NULL: each occurs once */
+    char *text;   /* the lines of one batch */
     size_t len;
     size_t size;
 };
 
-/* Make the file under a temporary name. On failure too, mr_explain_lines_close() ends it. */
+/* Make the file under a temporary name. Call mr_explain_lines_close() also after a failure. */
 bool mr_explain_lines_open(struct mr_explain_lines *lines, const struct mr_feed *feed,
                            const char *path);
 /* Append a line for each row of the batch. */
 bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *batch);
-/* Close the file, which is removed unless it was renamed. Nothing for a zeroed struct. */
+/* Close the file; it is removed unless it was renamed. Does nothing for a zeroed struct. */
 void mr_explain_lines_close(struct mr_explain_lines *lines);
 
 #endif

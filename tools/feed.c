@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens dataset, transform and loader for one run. mr_loader_next() keeps waiting after a signal,
- * so a wait without limit would not notice Ctrl-C; it is called with short limits instead.
+ * Opens dataset, transform and loader for one command. mr_loader_next() continues to wait after a
+ * signal, so it is called with short time limits; otherwise Ctrl-C would not be noticed.
  */
 #include "tools/feed.h"
 
@@ -19,8 +19,8 @@
 enum { WAIT_MS = 100, MAX_NAMED = 100 };
 
 /*
- * What the loader takes when no transform is given, as text: pixels need none, but those that a
- * pack keeps of images. /
+ * The text of the loader's default transform: "none" for raw samples, except those of a pack, which
+ * were made from images.
  */
 static const char *default_transform(mr_dataset *dataset, const char *spec)
 {
@@ -60,8 +60,8 @@ int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args)
     if (status == MR_OK)
         status = open_transform(feed, args, &error);
     if (status == MR_OK && mr_dataset_count(feed->dataset) == 0) {
-        /* the library would call it a wrong argument */
-        mr_say_error("%s holds no sample", args->data);
+        /* the library would report a wrong argument */
+        mr_say_error("%s has no samples", args->data);
         mr_feed_close(feed);
         return MR_EXIT_FAILED;
     }

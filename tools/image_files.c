@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks a folder and passes the image files to the library as a list in memory. Folders may be
- * links, and links may lead back, so a folder that is its own parent is left out. Bytes of a path
+ * links, and links may lead back, so a folder that is its own parent is skipped. Bytes of a path
  * that have a meaning in a list are escaped.
  */
 #include "tools/image_files.h"
@@ -29,7 +29,7 @@ struct walk {
     struct mr_progress *progress;
 };
 
-/* A folder on the way from the root. */
+/* A folder on the path from the root. */
 struct parent {
     const struct parent *up;
     dev_t device;
@@ -48,7 +48,7 @@ static bool is_image(const char *name)
     return false;
 }
 
-/* Takes path over. */
+/* Ownership: takes path, also on failure. */
 static bool add_path(struct walk *walk, char *path)
 {
     if (walk->n == walk->capacity) {
@@ -69,8 +69,8 @@ static bool add_path(struct walk *walk, char *path)
 
 static bool walk_folder(struct walk *walk, const char *path, const struct parent *up);
 
-static bool look_at_entry(struct walk *walk, const char *folder, const char *name,
-                          const struct parent *self)
+static bool add_entry(struct walk *walk, const char *folder, const char *name,
+                      const struct parent *self)
 {
     struct stat info;
     char *path;
@@ -85,13 +85,13 @@ static bool look_at_entry(struct walk *walk, const char *folder, const char *nam
         free(path);
         return good;
     }
-    if (is_image(name)) /* one that cannot be looked at is found out by the check */
+    if (is_image(name)) /* if stat() failed, the check reports the file */
         return add_path(walk, path);
     free(path);
     return true;
 }
 
-static bool is_among(const struct parent *parent, const struct stat *info)
+static bool is_parent(const struct parent *parent, const struct stat *info)
 {
     for (; parent != NULL; parent = parent->up)
         if (parent->device == info->st_dev && parent->inode == info->st_ino)
@@ -99,7 +99,7 @@ static bool is_among(const struct parent *parent, const struct stat *info)
     return false;
 }
 
-/* Report it; the other folders are still searched. */
+/* Report a folder that cannot be read; the other folders are still searched. */
 static void skip_folder(struct walk *walk, const char *path)
 {
     mr_progress_clear(walk->progress);
@@ -121,10 +121,10 @@ static bool walk_folder(struct walk *walk, const char *path, const struct parent
     }
     struct parent self = {up, info.st_dev, info.st_ino};
     errno = 0;
-    for (struct dirent *entry; good && !is_among(up, &info) && (entry = readdir(folder)) != NULL;
+    for (struct dirent *entry; good && !is_parent(up, &info) && (entry = readdir(folder)) != NULL;
          errno = 0)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            good = look_at_entry(walk, path, entry->d_name, &self);
+            good = add_entry(walk, path, entry->d_name, &self);
     if (good && errno != 0)
         skip_folder(walk, path);
     closedir(folder);
@@ -149,7 +149,7 @@ static void put_line(FILE *list, const char *path)
     fputs("\t0\n", list);
 }
 
-/* The list as a file in memory, which has a path as long as it is open. */
+/* Write the list to a file in memory. It has a path below /proc while it is open. */
 static FILE *make_list(const struct walk *walk)
 {
     int fd = memfd_create("millrace-files", MFD_CLOEXEC);
@@ -200,7 +200,7 @@ int mr_image_files_open(struct mr_image_files *files, const char *path,
     bool good = walk_folder(&walk, files->root, NULL);
     mr_progress_clear(progress);
     if (good && walk.n == 0 && walk.n_unread == 0)
-        mr_say_error("%s holds no image file", path);
+        mr_say_error("%s has no image files", path);
     files->n_unread = walk.n_unread;
     if (good && walk.n > 0) {
         qsort(walk.paths, walk.n, sizeof *walk.paths, compare_paths);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every image file of a folder and its subfolders as a dataset, for a command that looks at files
- * and not at classes.
- */
+/* Opens all image files of a folder and its subfolders as a dataset without classes. */
 #ifndef TOOLS_IMAGE_FILES_H
 #define TOOLS_IMAGE_FILES_H
 
@@ -12,12 +9,12 @@
 
 struct mr_image_files {
     char *root;        /* the folder's absolute path, the start of every name */
-    uint64_t n_unread; /* folders in it that could not be read; each was reported */
+    uint64_t n_unread; /* subfolders that could not be read; each was reported */
 };
 
 /*
- * Find the files by their endings, those that an imagefolder takes, sorted by name. Returns the
- * exit status, after a message where it is not MR_EXIT_OK; there is nothing to close then.
+ * Find the files by the endings that an imagefolder accepts, sorted by name. Returns the exit
+ * status; unless it is MR_EXIT_OK, a message was printed and there is nothing to close.
  */
 int mr_image_files_open(struct mr_image_files *files, const char *path,
                         struct mr_progress *progress, mr_dataset **dataset_out);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns Ctrl-C into a flag. A signal that the parent ignores (nohup) must stay ignored. A second
- * Ctrl-C must end a program that does not look at the flag. SIGXCPU comes again every second while
- * the program cleans up.
+ * Turns Ctrl-C into a flag. A signal that the parent ignores (nohup) stays ignored. A second Ctrl-C
+ * ends a program that does not check the flag. SIGXCPU keeps its handler, because the kernel sends
+ * it again every second while the program cleans up.
  */
 #include "tools/interrupt.h"
 
 #include <signal.h>
 #include <stddef.h>
 
-/* The only state that a signal handler can reach. */
+/* A signal handler can reach no other state. */
 static volatile sig_atomic_t caught;
 
 static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ctrl-C as a flag, so that workers are ended and temporary files removed before the program exits.
+ * Turns Ctrl-C into a flag, so the program can end its workers and remove temporary files before it
+ * exits.
  */
 #ifndef TOOLS_INTERRUPT_H
 #define TOOLS_INTERRUPT_H
@@ -8,24 +9,24 @@
 #include <stdbool.h>
 
 /*
- * At the start of the program: a file beyond `ulimit -f` is an error of write() (EFBIG) instead of
- * a signal.
+ * Call this at the start of the program. Afterwards a file beyond `ulimit -f` is an error of
+ * write() (EFBIG), not a signal.
  */
 void mr_interrupt_init(void);
 /*
- * From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU set the flag, and a closed pipe is an
- * error of write() instead of a signal.
+ * From now on, SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU set the flag, and a closed pipe is an
+ * error of write(), not a signal.
  */
 void mr_interrupt_catch(void);
 /*
- * Block those signals during short work that would leave a temporary file if it were interrupted;
- * then unblock them.
+ * Block these signals during a short operation that would leave a temporary file if it were
+ * interrupted; release unblocks them.
  */
 void mr_interrupt_hold(void);
 void mr_interrupt_release(void);
-/* Has one of them come? */
+/* True if one of these signals has arrived. */
 bool mr_interrupt_came(void);
-/* End by the signal that came, as the shell expects; returns if none did. */
+/* End the program by the signal that arrived, as a shell expects. Returns if there was none. */
 void mr_interrupt_raise(void);
 
 #endif

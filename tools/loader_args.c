@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the loader's options, most of them by mr_loader_options_set(), so that names, limits and
- * words are the library's. Zero means "default" in the library's struct, but "none" in --workers
+ * Parses the loader's options, most of them by mr_loader_options_set(), so values, limits and
+ * messages are the library's. Zero means "default" in the library's struct, but "none" in --workers
  * and --cache-slowdown.
  */
 #include "tools/loader_args.h"
@@ -66,7 +66,7 @@ static void parse_time_limit(struct argp_state *state, const char *value)
         (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
 }
 
-/* 0 percent is MR_CACHE_WHEN_IDLE. */
+/* 0 percent means MR_CACHE_WHEN_IDLE. */
 static void parse_cache_slowdown(struct argp_state *state, const char *value)
 {
     struct mr_loader_args *args = state->input;
@@ -83,9 +83,8 @@ static const struct mr_arg list[] = {
     {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
      MR_ARG_SWITCH(struct mr_loader_args, dataset.allow_empty_classes)},
     {"transform", "T",
-     "train:224, eval:232:224, cifar, none, a recipe like resnet50_v2, or operations with + "
-     "between them (default "
-     "train:224 for files, none for pixels and records)",
+     "train:224, eval:232:224, cifar, none, a recipe like resnet50_v2, or operations joined by + "
+     "(default train:224 for files, none for pixels and records)",
      MR_ARG_TEXT(struct mr_loader_args, transform)},
     {"mean", "M[,M,M]",
      "Normalise with this mean per channel, in units of 0 to 1 (default: the transform's)",
@@ -97,9 +96,9 @@ static const struct mr_arg list[] = {
     {"layout", "nchw|nhwc", "Layout of the images (default nchw)", FIELD(layout)},
     {"batch-size", "B", "Samples in a batch, 1 to 65535 (default 64)", FIELD(batch_size)},
     {"soft-labels", "CLASSES",
-     "Recipes that mix: make the array of soft labels too, of this many classes",
+     "For recipes that mix: also make the array of soft labels, with this many classes",
      FIELD(soft_labels)},
-    {"drop-last", NULL, "Leave out a last batch with fewer samples", FIELD(drop_last)},
+    {"drop-last", NULL, "Drop a last batch that is not full", FIELD(drop_last)},
     {"on-error", "fail|skip|zero",
      "A damaged sample is an error, is replaced by the next good one, or becomes zeros with mask 0 "
      "(default fail)",
@@ -112,45 +111,44 @@ static const struct mr_arg list[] = {
     {"reader", "auto|uring|pread", "How files are read (default auto: io_uring where allowed)",
      FIELD(reader)},
     {"jpeg", "auto|stock",
-     "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows "
-     "it)",
+     "JPEG decoder: millrace's own if libjpeg-turbo allows it, or libjpeg-turbo alone (default "
+     "auto)",
      FIELD(jpeg_decoder)},
     {"slots", "N",
-     "Decoded batches in memory at the same time, 2 to 1024 (default 4; more where batches are too "
-     "small to keep the "
-     "workers' reads in flight)",
+     "Decoded batches in memory at the same time, 2 to 1024 (default 4; more if batches are too "
+     "small to keep the workers' reads in flight)",
      FIELD(n_slots)},
     {"read-ahead", "N", "Reads in flight per worker, 1 to 64 (default 4)", FIELD(read_ahead)},
     {"nice", "N", "Added to the workers' nice level, 0 to 19 (default 0)", FIELD(nice)},
     {"affinity", "none|spread|CPU,...",
-     "CPUs of this process on which the workers run (default none: all of them)",
+     "CPUs on which the workers run (default none: all CPUs of this process)",
      MR_ARG_CALL(parse_affinity)},
     {"time-limit", "SECONDS", "Treat a sample that takes longer as damaged (default 60)",
      MR_ARG_CALL(parse_time_limit)},
     {"max-pixels", "N", "Treat larger images as damaged (default 178956970)", FIELD(max_pixels)},
     {"max-file-bytes", "N",
-     "Treat larger files as damaged, with K, M, G or T for powers of 1024 (default 1 GiB)",
+     "Treat larger files as damaged; K, M, G or T are powers of 1024 (default 1 GiB)",
      FIELD(max_file_bytes)},
     {"cache", "DIR",
-     "Keep image files packed or indexed in this directory, and read them with its help the next "
-     "time (default: none)",
+     "Store packed images or indexes of image files in this directory and use them the next time "
+     "(default: none)",
      FIELD(cache)},
     {"cache-bytes", "B",
-     "Largest size of the cache, with K, M, G or T for powers of 1024 (default: what the disk has)",
+     "Largest size of the cache; K, M, G or T are powers of 1024 (default: the free space of the "
+     "disk)",
      FIELD(cache_bytes)},
     {"cache-slowdown", "P",
      "Percent of the workers' time, in addition to idle time, for filling the cache, 0 to 100 "
      "(default 25)",
      MR_ARG_CALL(parse_cache_slowdown)},
     {"cache-form", "auto|index|dct",
-     "What the cache keeps: an index of each JPEG file, about 2.5 % of its bytes, or coefficients, "
-     "about 132 % "
-     "(default auto: coefficients where --cache-bytes or the disk has room for them)",
+     "What the cache stores: an index of each JPEG file, about 2.3 % of its bytes, or "
+     "coefficients, about 132 % (default auto: coefficients if --cache-bytes or the disk has room "
+     "for them)",
      FIELD(cache_form)},
     {"verify-packs", NULL,
-     "Packs: read each sample completely and compare its checksum before using it; otherwise "
-     "altered bytes of jpeg and "
-     "raw packs mostly decode to other pixels without an error",
+     "For packs: read each sample completely and compare its checksum before using it; without "
+     "this, altered bytes of jpeg and raw packs mostly decode to wrong pixels without an error",
      FIELD(verify_packs)},
     {0},
 };
@@ -174,7 +172,7 @@ static void check_complete(struct mr_loader_args *args, struct argp_state *state
 {
     args->data = mr_loader_args_check_data(args->data, args->spec, state);
     if ((args->n_mean == 0) != (args->n_std == 0))
-        argp_error(state, "--mean and --std belong together");
+        argp_error(state, "--mean and --std must be given together");
     if (args->n_mean != args->n_std)
         argp_error(state, "--mean has %u values and --std has %u", args->n_mean, args->n_std);
     args->n_channels = args->n_mean;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a subcommand of millrace from a table.
- * Invariant: options before the subcommand's name are ours, those after it are its own, so this
- * parser never looks past the first word.
+ * Runs a subcommand of millrace, found in a table.
+ * Invariant: this parser handles the options before the subcommand's name. Those after it belong to
+ * the subcommand, so parsing stops at the first word.
  */
 #include <argp.h>
 #include <errno.h>
@@ -23,19 +23,18 @@ static const struct mr_command commands[] = {
      mr_cmd_list_run},
     {"export", "millrace export", "write what a training loop receives as NumPy files",
      mr_cmd_export_run},
-    {"bench", "millrace bench", "measure throughput against the number of workers",
+    {"bench", "millrace bench", "measure the throughput for each number of workers",
      mr_cmd_bench_run},
-    {"tune", "millrace tune", "find the smallest number of workers that is enough, and the bound",
+    {"tune", "millrace tune", "find the smallest sufficient number of workers and what limits it",
      mr_cmd_tune_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
-    {"transform", "millrace transform",
-     "check the text of a transform, print the passes that it becomes", mr_cmd_transform_run},
-    {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded sooner",
+    {"transform", "millrace transform", "check the text of a transform and print its passes",
+     mr_cmd_transform_run},
+    {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded faster",
      mr_cmd_pack_run},
-    {"check", "millrace check", "decode everything and list what is damaged", mr_cmd_check_run},
-    {"unpack", "millrace unpack", "write the files of a pack", mr_cmd_unpack_run},
-    {"cache", "millrace cache", "print what the cache of a loader holds, or empty it",
-     mr_cmd_cache_run},
+    {"check", "millrace check", "decode all samples and list the damaged ones", mr_cmd_check_run},
+    {"unpack", "millrace unpack", "write the samples of a pack to files", mr_cmd_unpack_run},
+    {"cache", "millrace cache", "print what a loader's cache holds, or empty it", mr_cmd_cache_run},
     {"launch", "millrace launch", "run a program as the ranks of a process group",
      mr_cmd_launch_run},
 };
@@ -52,7 +51,8 @@ static void print_version(FILE *stream, struct argp_state *state)
 }
 
 /*
- * The subcommands between the usage line and the options; glibc's argp frees what a filter returns.
+ * Insert the list of subcommands between the usage line and the options. argp frees the returned
+ * text.
  */
 static char *add_commands(int key, const char *text, void *input)
 {
@@ -81,7 +81,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         args->command_at = state->next - 1;
-        state->next = state->argc; /* the rest is the subcommand's */
+        state->next = state->argc; /* the rest belongs to the subcommand */
         return 0;
     case ARGP_KEY_NO_ARGS: argp_error(state, "a command is missing"); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -150,11 +150,11 @@ int main(int argc, char **argv)
     const struct argp argp = {
         .parser = parse_option,
         .args_doc = "COMMAND [OPTION...]",
-        .doc = "Batches of training samples, in order, made by worker processes."
+        .doc = "Make batches of training samples, in order, in worker processes."
                "\v"
                "Example:\n"
                "  millrace bench imagefolder:photos --workers 0,1,2,4\n\n"
-               "Exit status: 0 done, 1 the data or the work failed, 2 the call is wrong.",
+               "Exit status: 0 success, 1 the data or the work failed, 2 wrong usage.",
         .help_filter = add_commands,
     };
     struct main_args args = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes .npy files: magic, version, length of the header, a Python dictionary padded with spaces
- * to a multiple of 64 bytes, data. The header comes first but is complete last, so room is kept for
- * the largest number of rows.
+ * to a multiple of 64 bytes, data. The header is at the start but contains the number of rows, so
+ * it has room for the largest number and is written again at the end.
  */
 #include "tools/npy.h"
 
@@ -38,7 +38,7 @@ bool mr_npy_open(struct mr_npy *npy, const char *path)
     return mr_temporary_file_open(&npy->file, path);
 }
 
-/* The dictionary for so many rows, as np.save() writes it. Returns its length. */
+/* Format the dictionary for this number of rows, as np.save() writes it. Returns its length. */
 static size_t format_dictionary(const struct mr_npy *npy, int64_t rows, char *out)
 {
     int n = snprintf(out, HEADER_MAX_BYTES,
@@ -78,7 +78,7 @@ static bool write_first_header(struct mr_npy *npy, const mr_array *array)
     for (uint32_t i = 1; i < array->ndim; i++)
         npy->row_bytes *= (size_t)array->shape[i];
     if (dtype_code(array->dtype) == NULL) {
-        mr_say_error("%s: array '%s' has a type that .npy files do not know", npy->file.path,
+        mr_say_error("%s: array '%s' has a type that .npy files cannot store", npy->file.path,
                      array->name);
         return false;
     }
@@ -87,7 +87,7 @@ static bool write_first_header(struct mr_npy *npy, const mr_array *array)
     return write_header(npy);
 }
 
-/* A row's elements lie without gaps, in C order. */
+/* True if the elements of a row are in C order without gaps. */
 static bool rows_are_dense(const mr_array *array)
 {
     int64_t stride = (int64_t)mr_dtype_size(array->dtype);
@@ -115,7 +115,8 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
     bool good = npy->header_bytes > 0 || write_first_header(npy, array);
 
     if (good && !shape_fits(npy, array)) {
-        mr_say_error("%s: the rows of array '%s' are not all alike", npy->file.path, array->name);
+        mr_say_error("%s: the rows of array '%s' differ in type or shape", npy->file.path,
+                     array->name);
         return false;
     }
     if (good && array->strides[0] == (int64_t)npy->row_bytes) {

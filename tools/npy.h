@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes NumPy's .npy files (version 1.0) row by row; the number of rows is known at the end. */
+/*
+ * Writes NumPy's .npy files (version 1.0) batch by batch; the number of rows is known at the end.
+ */
 #ifndef TOOLS_NPY_H
 #define TOOLS_NPY_H
 
@@ -17,20 +19,20 @@ struct mr_npy {
 };
 
 /*
- * Make the file under a temporary name. Functions that return bool have printed a message when they
+ * Make the file under a temporary name. Functions that return bool print a message before they
  * return false.
  */
 bool mr_npy_open(struct mr_npy *npy, const char *path);
 /*
- * Append an array's rows; the first one decides dtype and the shape of a row, also when it has no
- * rows.
+ * Append an array's rows. The first array, even one without rows, sets the dtype and the shape of a
+ * row.
  */
 bool mr_npy_append(struct mr_npy *npy, const mr_array *array);
 /*
- * Write the header with the number of rows and make the file durable. Without any append: no rows
- * of dtype.
+ * Write the header with the number of rows and make the file durable. If no array was appended, the
+ * file has no rows, of this dtype.
  */
 bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype);
-/* mr_temporary_file_rename() and mr_temporary_file_close() of the file end it. */
+/* End with mr_temporary_file_rename() and mr_temporary_file_close() of npy->file. */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a result to a file or to a stream. A rename would put a file in the place of a pipe or a
- * device, and of the file to which the shell has sent standard output; so these are opened before
- * the work and written as they are.
+ * Writes a result to a file or to a stream. A rename would replace a pipe, a device, or the file to
+ * which the shell redirected standard output. So these are opened before the work and written
+ * directly.
  */
 #include "tools/outlet.h"
 
@@ -16,7 +16,7 @@
 #include "tools/temporary_file.h"
 #include "tools/say.h"
 
-/* "-", or another name of the file that is standard output. */
+/* True for "-", and for a name of the file that is standard output. */
 static bool is_stdout(const char *path)
 {
     struct stat named, out;
@@ -27,7 +27,7 @@ static bool is_stdout(const char *path)
            named.st_dev == out.st_dev && named.st_ino == out.st_ino && !S_ISCHR(named.st_mode);
 }
 
-/* A pipe, a device, or an open file by its number. */
+/* True for a pipe, a device, or the path of an open file descriptor. */
 static bool is_stream(const char *path)
 {
     struct stat info;
@@ -38,8 +38,8 @@ static bool is_stream(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-/* Keep standard output for the result; what is printed goes to stderr. */
-static int take_stdout(void)
+/* Reserve standard output for the result; everything else that is printed goes to stderr. */
+static int reserve_stdout(void)
 {
     fflush(stdout);
     int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -59,7 +59,7 @@ bool mr_outlet_open(struct mr_outlet *outlet, const char *path)
     if (path == NULL)
         return true;
     if (is_stdout(path) || strcmp(path, "/dev/stdout") == 0)
-        outlet->fd = take_stdout();
+        outlet->fd = reserve_stdout();
     else if (is_stream(path))
         outlet->fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
     else
@@ -74,7 +74,7 @@ bool mr_outlet_store(struct mr_outlet *outlet, const void *bytes, size_t len_byt
 {
     if (!outlet->stream)
         return mr_temporary_file_store(outlet->path, bytes, len_bytes);
-    fflush(stdout); /* the table comes first where both go to one place */
+    fflush(stdout); /* the table comes first if both go to the same place */
     return mr_say_write(outlet->fd, outlet->path, bytes, len_bytes);
 }
 

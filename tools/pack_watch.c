@@ -25,7 +25,7 @@ const struct mr_arg_choice mr_pack_watch_decoders[] = {
 
 static const char magic[] = "mrpIndx1"; /* docs/pack-format.md */
 
-/* Does the folder have an index, or, where that is gone, altered or not yet there, a shard? */
+/* True if the folder has an index or, if that is missing or damaged, a shard. */
 static bool holds_pack(const char *path)
 {
     char head[MAGIC_BYTES];
@@ -81,7 +81,7 @@ int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text,
         return mr_say_status(status, &error);
     if (mr_dataset_count(*dataset_out) > 0)
         return MR_EXIT_OK;
-    mr_say_error("%s holds no sample", text);
+    mr_say_error("%s has no samples", text);
     mr_dataset_destroy(*dataset_out);
     *dataset_out = NULL;
     return MR_EXIT_FAILED;
@@ -146,7 +146,7 @@ int mr_pack_watch_end(struct mr_pack_watch *watch, mr_status status, const mr_er
         return MR_EXIT_OK;
     if (status != MR_ERR_CANCELED)
         return mr_say_status(status, error);
-    mr_say_error("interrupted%s", watch->goes_on ? "; the same command continues it" : "");
+    mr_say_error("interrupted%s", watch->resumes ? "; the same command continues it" : "");
     return MR_EXIT_FAILED;
 }
 

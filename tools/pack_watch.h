@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pack, check and unpack have in common: opening the dataset, the live line, lines about
- * samples, and how a call ended.
+ * The common part of pack, check and unpack: opens the dataset, draws the live line, prints lines
+ * about samples, and reports the end of the call.
  */
 #ifndef TOOLS_PACK_WATCH_H
 #define TOOLS_PACK_WATCH_H
@@ -14,48 +14,50 @@
 #include "tools/arg_value.h"
 #include "tools/progress.h"
 
-/* A path, each byte escaped, after "pack:". */
+/* Room for "pack:" and a path with every byte escaped. */
 enum { MR_PACK_WATCH_SPEC_BYTES = 3 * PATH_MAX + 8 };
 
 struct mr_pack_watch {
     struct mr_progress progress;
     const char *verb;   /* "packing" */
-    bool goes_on;       /* after an interruption the same command goes on */
-    uint64_t max_named; /* notices that are printed; 0: all */
+    bool resumes;       /* the same command continues after an interruption */
+    uint64_t max_named; /* the most notices to print; 0: all */
     uint64_t n_notices;
 };
 
 /*
- * Open a dataset of a SPEC; a folder that holds a pack, complete or not, is that pack. Returns the
- * exit status, after a message where it is not MR_EXIT_OK.
+ * Open the dataset of a SPEC; a folder that holds a pack, complete or not, is opened as that pack.
+ * Returns the exit status; unless it is MR_EXIT_OK, a message was printed.
  */
 int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text,
                        const mr_dataset_options *options, mr_dataset **dataset_out);
 
 /*
- * The SPEC of what the user named: the text itself, or for a folder that holds a pack "pack:" and
- * its path, escaped, in spec_out.
+ * The SPEC for the user's argument: the text itself or, for a folder that holds a pack, "pack:" and
+ * the escaped path, written to spec_out.
  */
 const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPEC_BYTES]);
 
 /* The option --jpeg of commands that decode JPEGs: its help and its values. */
 #define MR_PACK_WATCH_JPEG_HELP                                                                    \
-    "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows "   \
-    "it)"
+    "JPEG decoder: millrace's own if libjpeg-turbo allows it, or libjpeg-turbo alone (default "    \
+    "auto)"
 extern const struct mr_arg_choice mr_pack_watch_decoders[];
 
-/* Is it a directory without a pack in it? */
+/* True for a directory that does not hold a pack. */
 bool mr_pack_watch_is_folder(const char *path);
 
-/* Catch interruptions, and set progress, notice and user of options: notices go to stderr. */
+/*
+ * Catch interruptions, and set progress, notice and user of options. Notices are printed on stderr.
+ */
 void mr_pack_watch_begin(struct mr_pack_watch *watch, mr_pack_options *options);
-/* Remove the live line; print what went wrong. Returns the exit status. */
+/* Erase the live line and print the error, if any. Returns the exit status. */
 int mr_pack_watch_end(struct mr_pack_watch *watch, mr_status status, const mr_error *error);
 
-/* "name: text" without bytes that would disturb a terminal. */
+/* Print "name: text", without control characters. */
 void mr_pack_watch_line(FILE *stream, const char *name, const char *text);
 
-/* A number of bytes as "12.3 MB". */
+/* Format a number of bytes as "12.3 MB". */
 struct mr_pack_watch_size {
     char text[32];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the live line. A line longer than the terminal is wide cannot be erased, so lines are kept
- * short. A terminal that knows no escapes (TERM=dumb) gets none.
+ * Draws the live line. A line that is longer than the terminal is wide cannot be erased, so lines
+ * are short. A terminal without escape sequences (TERM=dumb) gets no live line.
  */
 #include "tools/progress.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options for order and shard of an epoch. The library checks whether rank, world size and tail
- * fit together.
+ * The options for the order and shard of an epoch. The library checks rank, world size and tail
+ * against each other.
  */
 #include "tools/sampler_args.h"
 
@@ -15,23 +15,22 @@ static const struct mr_arg list[] = {
     {"seed", "S", "Seed of order and augmentation (default 0)", MR_ARG_FIELD(0, seed)},
     {"no-shuffle", NULL, "Sequential order", MR_ARG_FIELD(0, no_shuffle)},
     {"tail", "pad|drop|exact",
-     "If W does not divide the number of samples: repeat some, leave some out, or give each once "
-     "to ranks of unequal "
-     "length (default pad)",
+     "If W does not divide the number of samples: repeat some, drop some, or use each once, with "
+     "ranks of unequal length (default pad)",
      MR_ARG_FIELD(0, tail)},
     {"order", "torch|keyed",
      "PyTorch's permutation, or a keyed one that needs no memory (default torch)",
      MR_ARG_FIELD(0, order)},
     {"repeat", "N",
-     "Repeated augmentation: each sample N times in turn, of which the ranks take as many as an "
-     "epoch has samples",
+     "Repeated augmentation: the order repeats each sample N times in a row; the ranks take only "
+     "as many places as there are samples",
      MR_ARG_FIELD(0, repeat)},
     {"repeat-form", "torchvision|timm",
-     "Whose sampler --repeat follows; they differ below 256 samples (default torchvision)",
+     "The sampler that --repeat copies; they differ below 256 samples (default torchvision)",
      MR_ARG_FIELD(0, repeat_form)},
     {"weights", "FILE", "Draw samples in proportion to the weights in a .npy file",
      MR_ARG_FIELD(0, weights)},
-    {"draws", "N", "With --weights: draws of an epoch (default: the number of samples)",
+    {"draws", "N", "With --weights: draws per epoch (default: the number of samples)",
      MR_ARG_FIELD(0, n_draws)},
     {"no-replacement", NULL, "With --weights: draw no sample twice in an epoch",
      MR_ARG_FIELD(0, no_replacement)},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the messages of the command. The program's name is glibc's program_invocation_short_name,
- * which main() sets to "millrace NAME". File names hold any bytes, also those that move a
- * terminal's cursor, so control characters are replaced.
+ * Prints the command's messages. The program's name is glibc's program_invocation_short_name, which
+ * main.c sets to "millrace NAME". File names may contain control characters, which would disturb a
+ * terminal, so these are replaced.
  */
 #include "tools/say.h"
 
@@ -34,7 +34,7 @@ static void print_line(const char *tail, const char *format, va_list args)
         line[0] = '\0';
     for (char *c = line; *c != '\0'; c++)
         if (is_control(*c))
-            *c = '?'; /* here, because stderr has no buffer: the line is one write */
+            *c = '?'; /* in the buffer, because stderr has none: the line is then one write */
     fprintf(stderr, "%s: %s%s%s\n", program_invocation_short_name, line, *tail ? ": " : "", tail);
 }
 
@@ -58,7 +58,8 @@ void mr_say_errno(int os_error, const char *format, ...)
 
 void mr_say_sample(const mr_error *error)
 {
-    char named[32]; /* as the library ends its text: "(index 7)", of a pack "(NAME, index 7)" */
+    char
+        named[32]; /* the end of the library's text: "(index 7)", or "(NAME, index 7)" for a pack */
 
     snprintf(named, sizeof named, "index %" PRId64 ")", error->index);
     if (error->index >= 0 && strstr(error->text, named) == NULL)

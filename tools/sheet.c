@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the contact sheet with libgd. gd's own fonts know one byte per character, so each character
- * outside ASCII of a UTF-8 name is drawn as one '?'.
+ * Draws the contact sheet with libgd. gd's built-in fonts have one byte per character, so each
+ * non-ASCII character of a UTF-8 name is drawn as one '?'.
  */
 #include "tools/sheet.h"
 
@@ -18,9 +18,10 @@
 #include "tools/word_wrap.h"
 
 enum {
-    TILE_MIN = 112,  /* a tile's longer edge is enlarged to this, by whole factors */
-    TILE_MAX = 448,  /* and reduced to this */
-    TILES_MAX = 256, /* what one can look at */
+    TILE_MIN = 112,  /* a smaller tile is enlarged by a whole factor until its longer edge has at
+                        least this size */
+    TILE_MAX = 448,  /* a larger tile is reduced to this longer edge */
+    TILES_MAX = 256, /* the most tiles on a sheet */
     GAP = 8,
     BACKGROUND = 0xffffff,
     EMPTY = 0xd0d0d0,
@@ -30,12 +31,12 @@ enum {
 
 struct mr_sheet {
     gdImagePtr image;
-    gdImagePtr tile; /* one tile in its own size */
-    gdFontPtr font;  /* of labels */
+    gdImagePtr tile; /* one tile in its original size */
+    gdFontPtr font;  /* for labels */
     gdFontPtr small;
     struct mr_sheet_shape shape;
     int columns;
-    int width; /* of a drawn tile */
+    int width; /* of a tile as drawn */
     int height;
 };
 
@@ -61,7 +62,7 @@ static void choose_tile(struct mr_sheet *sheet)
     sheet->height = height > 0 ? (int)height : 1;
 }
 
-/* Characters of the small font below a tile. */
+/* How many characters of the small font fit below a tile. */
 static size_t count_columns(const struct mr_sheet *sheet)
 {
     return (size_t)(sheet->width / sheet->small->w);
@@ -75,7 +76,7 @@ uint32_t mr_sheet_count_lines(const struct mr_sheet_shape *shape, const char *wo
     return n < MR_SHEET_MAX_LINES ? (uint32_t)n : MR_SHEET_MAX_LINES;
 }
 
-/* The number of columns that makes the sheet as square as it can be. */
+/* Choose the number of columns that makes the sheet most nearly square. */
 static void choose_columns(struct mr_sheet *sheet)
 {
     int n = (int)sheet->shape.n_tiles, best = INT_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A contact sheet: tiles with a label and a few lines of words below each, as a PNG. Only sheet.c
- * knows libgd.
+ * A contact sheet as a PNG: tiles with a label and a few lines of text below each. Only sheet.c
+ * uses libgd.
  */
 #ifndef TOOLS_SHEET_H
 #define TOOLS_SHEET_H
@@ -18,31 +18,31 @@ struct mr_sheet_shape {
     uint32_t tile_width; /* of the source pixels */
     uint32_t tile_height;
     uint32_t channels; /* 1 or 3 */
-    uint32_t n_lines;  /* of words below each label */
+    uint32_t n_lines;  /* of text below each label */
 };
 
 /*
- * The lines that these words need below a tile, at most MR_SHEET_MAX_LINES. Of shape only the
- * tile's size counts.
+ * How many lines these words need below a tile, at most MR_SHEET_MAX_LINES. Only the tile's size in
+ * shape is used.
  */
 uint32_t mr_sheet_count_lines(const struct mr_sheet_shape *shape, const char *words);
 
 /*
- * An empty sheet; tiles are enlarged or reduced so that the sheet is readable. NULL after a
+ * Create an empty sheet. Tiles are enlarged or reduced so that the sheet is readable. NULL after a
  * message.
  */
 struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape);
 /*
- * Put a tile of interleaved u8 pixels; NULL draws an empty one. The label is cut to the tile's
- * width. The words are broken into shape's lines, between calls where that is possible; what does
- * not fit becomes "...".
+ * Draw a tile of interleaved u8 pixels; NULL draws an empty one. The label is cut to the tile's
+ * width. The words are broken into the lines of the shape, between calls if possible; "..."
+ * replaces what does not fit.
  */
 void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label,
                   const char *words);
 /* Write the PNG into a temporary file, then rename it. False after a message. */
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path);
 void mr_sheet_destroy(struct mr_sheet *sheet);
-/* Size of the whole in pixels. */
+/* Size of the sheet in pixels. */
 void mr_sheet_size(const struct mr_sheet *sheet, uint32_t *width_out, uint32_t *height_out);
 
 #endif

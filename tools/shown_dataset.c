@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the files on the live line while a dataset is opened. */
+/* Opens a dataset and counts its files on the live line. */
 #include "tools/shown_dataset.h"
 
 mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec,

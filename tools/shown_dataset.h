@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dataset that is opened with the live line. */
+/* Opens a dataset with a live line. */
 #ifndef TOOLS_SHOWN_DATASET_H
 #define TOOLS_SHOWN_DATASET_H
 
@@ -7,7 +7,10 @@
 
 #include "tools/progress.h"
 
-/* mr_dataset_open(); the live line is begun and cleared. options NULL: the defaults. */
+/*
+ * Like mr_dataset_open(). Initialises the live line, draws it, and clears it at the end. options
+ * may be NULL for the defaults.
+ */
 mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec,
                                 const mr_dataset_options *options, mr_dataset **dataset_out,
                                 mr_error *error);

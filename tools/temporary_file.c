@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes files that get their names when they are complete. write() takes at most 2 GiB at once, a
- * full disk may be reported only by fsync() or close(), and the descriptor must not reach the
- * workers.
+ * Writes files that get their names when they are complete. A full disk may be reported only by
+ * fsync(), so files are synced first. The descriptor is close-on-exec, so workers do not inherit
+ * it.
  */
 #include "tools/temporary_file.h"
 
@@ -21,29 +21,29 @@
 
 enum { TRIES = 100, LINK_BYTES = 32 };
 
-/* For messages. */
-static const char *name_of(const struct mr_temporary_file *file)
+/* The name to use in messages. */
+static const char *choose_name(const struct mr_temporary_file *file)
 {
     return file->temporary != NULL ? file->temporary : file->path;
 }
 
-static const char *link_of(int fd, char link_out[LINK_BYTES])
+static const char *format_link(int fd, char link_out[LINK_BYTES])
 {
     snprintf(link_out, LINK_BYTES, "/proc/self/fd/%d", fd);
     return link_out;
 }
 
-/* Give the open file this name, which nothing may have. Returns -1 with errno. */
+/* Give the open file this name, which must be free. Returns -1 with errno set on failure. */
 static int link_file(const struct mr_temporary_file *file, const char *name)
 {
     char link[LINK_BYTES];
 
-    return linkat(AT_FDCWD, link_of(file->fd, link), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+    return linkat(AT_FDCWD, format_link(file->fd, link), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 
 /*
- * A file without a name in path's folder, or -1: the file system knows none, or /proc is not there
- * to name it by.
+ * Open a file without a name in path's folder. Returns -1 if the file system does not support this,
+ * or if /proc, which is needed to name the file, is missing.
  */
 static int create_unnamed(const char *path)
 {
@@ -51,7 +51,7 @@ static int create_unnamed(const char *path)
     int fd = copy != NULL ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
 
     free(copy);
-    if (fd >= 0 && access(link_of(fd, link), F_OK) != 0) {
+    if (fd >= 0 && access(format_link(fd, link), F_OK) != 0) {
         close(fd);
         fd = -1;
     }
@@ -59,8 +59,8 @@ static int create_unnamed(const char *path)
 }
 
 /*
- * A name beside path: for the file that is open, or else for a new one. A crashed process of the
- * same id may have left one, hence several tries. False with errno set.
+ * Give the open file, or else a new one, a temporary name in path's folder. A crashed process with
+ * the same id may have left such a name, hence several tries. False with errno set.
  */
 static bool name_temporary(struct mr_temporary_file *file)
 {
@@ -85,8 +85,8 @@ static bool name_temporary(struct mr_temporary_file *file)
 }
 
 /*
- * The file that a rename may replace: behind symbolic links, and never a device or a directory
- * (renaming to /dev/null would put a file in its place). NULL with errno set.
+ * Resolve symbolic links to the file that the rename may replace. A device or a directory is an
+ * error: renaming to /dev/null would replace it by a file. NULL with errno set.
  */
 static char *resolve_target(const char *path)
 {
@@ -104,8 +104,11 @@ static char *resolve_target(const char *path)
     return target;
 }
 
-/* /dev itself, by any name: what is made there lies in memory and is gone after a restart. */
-static bool lies_in_dev(const char *path)
+/*
+ * True if path is directly in /dev, by any name of that folder. A file there is in memory and lost
+ * after a restart.
+ */
+static bool is_in_dev(const char *path)
 {
     struct stat folder, dev;
     char *copy = strdup(path);
@@ -129,8 +132,8 @@ bool mr_temporary_file_check(const char *path)
 
 static bool open_file(struct mr_temporary_file *file, const char *path, bool named)
 {
-    if (lies_in_dev(path)) {
-        mr_say_error("%s: no file is made in /dev, which is for devices", path);
+    if (is_in_dev(path)) {
+        mr_say_error("%s: files are not created in /dev", path);
         *file = (struct mr_temporary_file){0};
         return false;
     }
@@ -157,19 +160,19 @@ bool mr_temporary_file_open_named(struct mr_temporary_file *file, const char *pa
 
 bool mr_temporary_file_write(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
 {
-    return mr_say_write(file->fd, name_of(file), bytes, len_bytes);
+    return mr_say_write(file->fd, choose_name(file), bytes, len_bytes);
 }
 
 bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
 {
     if (lseek(file->fd, 0, SEEK_SET) < 0) {
-        mr_say_errno(errno, "%s", name_of(file));
+        mr_say_errno(errno, "%s", choose_name(file));
         return false;
     }
     if (!mr_temporary_file_write(file, bytes, len_bytes))
         return false;
     if (lseek(file->fd, 0, SEEK_END) < 0) {
-        mr_say_errno(errno, "%s", name_of(file));
+        mr_say_errno(errno, "%s", choose_name(file));
         return false;
     }
     return true;
@@ -177,14 +180,14 @@ bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes
 
 bool mr_temporary_file_sync(struct mr_temporary_file *file)
 {
-    /* EINVAL: the file system knows no fsync. */
+    /* EINVAL: the file system does not support fsync. */
     if (fsync(file->fd) == 0 || errno == EINVAL)
         return true;
-    mr_say_errno(errno, "%s", name_of(file));
+    mr_say_errno(errno, "%s", choose_name(file));
     return false;
 }
 
-/* The name must survive a crash too. Errors are of no use here: the file is whole. */
+/* Make the name survive a crash. Errors are ignored: the file itself is complete. */
 static void sync_folder(const char *path)
 {
     char *copy = strdup(path);
@@ -199,7 +202,7 @@ static void sync_folder(const char *path)
 
 static bool place_file(struct mr_temporary_file *file)
 {
-    /* Only rename() replaces what stands at path, and it needs a name for the new file. */
+    /* Only rename() replaces an existing file, and it needs a name for the new one. */
     file->placed = file->temporary == NULL && link_file(file, file->path) == 0;
     if (!file->placed)
         file->placed = (file->temporary != NULL || name_temporary(file)) &&
@@ -223,10 +226,10 @@ bool mr_temporary_file_rename(struct mr_temporary_file *file)
 }
 
 /*
- * A second name for the file that the rename will replace, if there is one. On a file system
- * without hard links it is moved there. False with errno set.
+ * Give the file that the rename will replace, if there is one, a second name. On a file system
+ * without hard links, move it there. False with errno set.
  */
-static bool keep_old(struct mr_temporary_file *file)
+static bool save_old(struct mr_temporary_file *file)
 {
     char *old;
 
@@ -234,7 +237,7 @@ static bool keep_old(struct mr_temporary_file *file)
         errno = ENOMEM;
         return false;
     }
-    unlink(old); /* of a crashed process of the same id */
+    unlink(old); /* left by a crashed process with the same id */
     if (link(file->path, old) == 0 || (errno != ENOENT && rename(file->path, old) == 0)) {
         file->old = old;
         return true;
@@ -246,14 +249,13 @@ static bool keep_old(struct mr_temporary_file *file)
 }
 
 /*
- * Where the new file is there already, the old one takes its place, or nothing does if there was
- * none.
+ * If the new file is already in place, replace it by the old one, or remove it if there was none.
  */
 static void restore_old(struct mr_temporary_file *file)
 {
     if (file->old == NULL && file->placed)
         unlink(file->path);
-    /* Two names of one file are left by rename() as they are. */
+    /* rename() does nothing if both names belong to one file, so unlink the second name. */
     if (file->old != NULL && rename(file->old, file->path) == 0)
         unlink(file->old);
 }
@@ -264,7 +266,7 @@ bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t 
     bool good = true;
 
     for (; good && kept < n; kept += good) {
-        good = keep_old(all[kept]);
+        good = save_old(all[kept]);
         if (!good)
             mr_say_errno(errno, "%s", all[kept]->path);
     }
@@ -278,7 +280,7 @@ bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t 
         free(all[i]->old);
         all[i]->old = NULL;
     }
-    /* only now: a process that is killed while it waits leaves no old file */
+    /* last, because syncing waits: a process killed meanwhile leaves no old file */
     for (size_t i = 0; good && i < n; i++)
         sync_folder(all[i]->path);
     return good;

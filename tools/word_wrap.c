@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breaks a list of calls into lines, between calls rather than inside of one. */
+/* Breaks a list of calls into lines, between calls if possible. */
 #include "tools/word_wrap.h"
 
 #include <string.h>
 
 /*
- * Characters up to the last place where `mark` and a blank, or the end of the text, follow each
- * other.
+ * The number of characters, at most columns, up to and including the last `mark` before a blank or
+ * the end of the text.
  */
 static size_t find_break(const char *text, size_t columns, char mark)
 {
@@ -18,7 +18,7 @@ static size_t find_break(const char *text, size_t columns, char mark)
     return found;
 }
 
-/* Characters up to the last blank that is not beyond `columns`. */
+/* The number of characters, at most columns, before the last blank. */
 static size_t find_blank(const char *text, size_t columns)
 {
     size_t found = 0;

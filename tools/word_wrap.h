@@ -6,12 +6,12 @@
 #include <stddef.h>
 
 /*
- * The next line, of at most `columns` characters: as many whole calls as fit; of one that is
- * longer, as many words. *text moves behind it. Returns the line's length, without the blanks
- * between lines; 0 at the end of the text.
+ * Find the next line, of at most `columns` characters: as many whole calls as fit or, if the first
+ * call is longer, as many of its words. *text moves to the end of the line. Returns the line's
+ * length, without the blanks between lines; 0 at the end of the text.
  */
 size_t mr_word_wrap_next(const char **text, size_t columns);
-/* Lines of the whole text. */
+/* The number of lines of the whole text. */
 size_t mr_word_wrap_count(const char *text, size_t columns);
 
 #endif

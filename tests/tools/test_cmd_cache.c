@@ -60,10 +60,8 @@ static void stat_says_how_much_of_a_dataset_is_there(void **state)
     mr_run_make_images("photos", 2, 2);
     mr_run_command(&run, "cache", "stat", "foreign", "--data", "photos", NULL);
     assert_int_equal(run.status, 0);
-    assert_words(
-        run.out,
-        "photos: 0 of 4 samples (0.0 %), 0 of them indexed; of the others 0 do not fit, 0 have "
-        "changed, 0 are damaged\n");
+    assert_words(run.out, "photos: 0 of 4 samples (0.0 %), 0 of them indexed; of the rest, 0 "
+                          "cannot be packed or indexed, 0 have changed, 0 are damaged\n");
     mr_run_command(&run, "cache", "stat", "foreign", "--data", "nowhere", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.err, "nowhere");

@@ -207,7 +207,7 @@ static void what_cannot_be_explained_leaves_no_file(void **state)
     mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain", "n.json",
                    NULL);
     assert_int_equal(run.status, 2);
-    assert_words(run.err, "--explain: 'n.json' is not a name that ends in .jsonl");
+    assert_words(run.err, "--explain: 'n.json' is not a file name ending in .jsonl");
     mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain",
                    "nowhere/n.jsonl", NULL);
     assert_int_equal(run.status, 1);
@@ -215,7 +215,7 @@ static void what_cannot_be_explained_leaves_no_file(void **state)
     mr_run_command(&run, "export", "--data", "records:f.bin?bytes=4", "--out", "n.npy", "--explain",
                    "n.jsonl", "--workers", "0", NULL);
     assert_int_equal(run.status, 1);
-    assert_words(run.err, "--explain: the samples are not pictures");
+    assert_words(run.err, "--explain: the samples are not images");
     mr_run_command(&run, "export", "--data", "hurt", "--workers", "0", "--out", "n.npy",
                    "--explain", "n.jsonl", NULL);
     assert_int_equal(run.status, 1);

@@ -396,7 +396,7 @@ static void target_is_refused_before_the_data_are_opened(void **state)
     assert_null(strstr(run.err, "nowhere"));
     mr_run_command(&run, "export", "--data", "nowhere", "--out", "/dev/full.npy", NULL);
     assert_int_equal(run.status, 1);
-    assert_words(run.err, "/dev/full.npy: no file is made in /dev");
+    assert_words(run.err, "/dev/full.npy: files are not created in /dev");
     mr_run_free(&run);
 }
 

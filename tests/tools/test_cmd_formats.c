@@ -103,7 +103,7 @@ static void list_names_formats_by_their_bytes(void **state)
     assert_words(run.out, "\nwebp            1\n");
     assert_words(run.out, "\ngif             1\n");
     /* cut.webp, gif.webp, and a BMP that is too large */
-    assert_words(run.out, "not an image that can be decoded, by the header: 3\n");
+    assert_words(run.out, "without a header of an image that can be decoded: 3\n");
     assert_words(run.out, "\nwidth               1            2   1000000000\n");
     mr_run_free(&run);
 }

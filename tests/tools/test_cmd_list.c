@@ -80,7 +80,7 @@ static void a_pack_is_counted_without_its_shards_being_read(void **state)
     assert_words(run.out, "     0        3  class_0\n     1        4  class_1\n");
     assert_words(run.out, "dct             6\ntext            1\n");
     assert_words(run.out, "width              40           48           56\n");
-    assert_words(run.out, "not an image that can be decoded, by the header: 1\n");
+    assert_words(run.out, "without a header of an image that can be decoded: 1\n");
     assert_words(run.out, "  class_1/text.jpg\n");
     mr_run_command(&run, "list", "--data", "pack:p", "--save", "l", NULL);
     assert_int_equal(run.status, 2);
@@ -98,7 +98,7 @@ static void what_is_no_image_is_named(void **state)
     mr_run_write_file("mixed/class_0/empty.jpg", "", 0);
     mr_run_command(&run, "list", "--data", "mixed", NULL);
     assert_int_equal(run.status, 0);
-    assert_words(run.out, "not an image that can be decoded, by the header: 2\n");
+    assert_words(run.out, "without a header of an image that can be decoded: 2\n");
     assert_words(run.out, "  mixed/class_0/empty.jpg\n");
     assert_words(run.out, "  mixed/class_0/text.jpg\n");
     assert_null(strstr(run.out, "  mixed/class_0/0.jpg\n"));
@@ -119,7 +119,7 @@ static void an_image_that_is_damaged_after_its_header_counts_and_check_is_named(
     mr_run_command(&run, "list", "cut", NULL);
     assert_int_equal(run.status, 0);
     assert_words(run.out, "jpeg            2\n");
-    assert_words(run.out, "\nonly headers were read: images that are damaged after them count; "
+    assert_words(run.out, "\nonly headers were read, so damage after them was not found; "
                           "millrace check decodes all\n");
     mr_run_command(&run, "check", "cut", NULL);
     assert_int_equal(run.status, 1);

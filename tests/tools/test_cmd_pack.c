@@ -70,7 +70,7 @@ static void pack_of_files_is_checked_and_gives_them_back(void **state)
     mr_run_command(&run, "pack", "--encoding", "jpeg", "--workers", "2", "imagefolder:photos",
                    "pack", NULL);
     assert_status(&run, 0);
-    assert_words(run.out, "pack: 120 samples: jpeg 120 (120 with marks)\n");
+    assert_words(run.out, "pack: 120 samples: jpeg 120 (120 with an index)\n");
     assert_words(run.out, "samples/s\n"); /* nothing kept, nothing damaged */
     assert_string_equal(run.err, "");
     mr_run_command(&run, "check", "pack:pack", "--jpeg", "stock", NULL);
@@ -110,9 +110,9 @@ static void packs_export_as_their_folder_does(void **state)
                        "--shard-size", "1m", i == 3 ? "--no-index" : NULL, NULL);
         assert_status(&run, 0);
         if (i == 2)
-            assert_words(run.out, "as2: 120 samples: jpeg 120 (120 with marks)\n");
+            assert_words(run.out, "as2: 120 samples: jpeg 120 (120 with an index)\n");
         else
-            assert_null(strstr(run.out, "marks"));
+            assert_null(strstr(run.out, "with an index"));
         mr_run_command(&run, "export", "--data", spec, "--transform", "train:32", "--seed", "3",
                        "--workers", "1", "--out", "pack.npy", NULL);
         assert_status(&run, 0);
@@ -131,7 +131,7 @@ static void damaged_and_kept_samples_are_named_and_packed(void **state)
     mr_run_command(&run, "pack", "mixed", "mixed-pack", NULL);
     assert_status(&run, 0);
     assert_words(run.out, "mixed-pack: 5 samples: dct 2 jpeg 3\n");
-    assert_words(run.out, "; 3 kept as files; 2 damaged\n");
+    assert_words(run.out, "; 3 stored as files; 2 damaged\n");
     assert_words(run.err, "millrace pack: mixed/class_0/a.png (index 2): ");
     assert_words(run.err, "mixed/class_0/short.jpg (index 3): ");
     assert_words(run.err, "mixed/class_0/text.jpg (index 4): ");
@@ -209,7 +209,7 @@ static void check_of_a_folder_looks_at_every_image_file(void **state)
     assert_int_equal(mkdir("nothing", 0777), 0);
     mr_run_command(&run, "check", "nothing", NULL);
     assert_status(&run, 1);
-    assert_words(run.err, "nothing holds no image file");
+    assert_words(run.err, "nothing has no image files");
     mr_run_command(&run, "check", "not-there", NULL);
     assert_status(&run, 1);
     assert_words(run.err, "not-there");
@@ -322,7 +322,7 @@ static void marks_are_checked_by_name(void **state)
     assert_status(&run, 0);
     mr_run_command(&run, "check", "marked", NULL);
     assert_status(&run, 0);
-    assert_words(run.out, "marked: 0 of 120 samples damaged, 120 with marks, read ");
+    assert_words(run.out, "marked: 0 of 120 samples damaged, 120 with an index, read ");
     char *marks = mr_run_read_file("marked/marks", &len);
     marks[20] ^= 1;
     mr_run_write_file("marked/marks", marks, len);
@@ -331,7 +331,7 @@ static void marks_are_checked_by_name(void **state)
     assert_status(&run, 1);
     assert_words(run.out,
                  "marked/shard-00000 (class_0/0.jpg, index 0): its JPEG index was altered");
-    assert_words(run.out, "marked: 1 of 120 samples damaged, 120 with marks, read ");
+    assert_words(run.out, "marked: 1 of 120 samples damaged, 120 with an index, read ");
     mr_run_command(&run, "unpack", "marked", "marked-again", NULL);
     assert_status(&run, 0);
     mr_run_assert_same_files("photos/class_0/0.jpg", "marked-again/class_0/0.jpg");
@@ -379,7 +379,7 @@ static void packing_what_is_complete_succeeds_and_writes_nothing(void **state)
     char *before = mr_run_read_file("twice/index", &before_len);
     mr_run_command(&run, "pack", "photos", "twice", NULL);
     assert_status(&run, 0);
-    assert_words(run.out, "; the pack was complete already\n");
+    assert_words(run.out, "; the pack was already complete\n");
     char *after = mr_run_read_file("twice/index", &after_len);
     assert_int_equal(before_len, after_len);
     assert_memory_equal(before, after, after_len);
@@ -427,7 +427,7 @@ static void output_that_cannot_be_made_exits_1_and_is_named(void **state)
     assert_words(run.err, "no/such/folder");
     mr_run_command(&run, "unpack", "good", "photos", NULL); /* the same pixels, other bytes */
     assert_status(&run, 2);
-    assert_words(run.err, "photos/class_0/0.jpg exists already");
+    assert_words(run.err, "photos/class_0/0.jpg already exists");
     mr_run_free(&run);
 }
 

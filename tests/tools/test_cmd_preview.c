@@ -125,7 +125,7 @@ static void records_that_are_no_pictures_are_refused(void **state)
     mr_run_command(&run, "preview", "--data", "records:r.bin?bytes=5", "--workers", "0", "--out",
                    "r.png", NULL);
     assert_int_equal(run.status, 1);
-    assert_words(run.err, "no pictures");
+    assert_words(run.err, "no images");
     assert_false(mr_run_exists("r.png"));
     mr_run_free(&run);
 }

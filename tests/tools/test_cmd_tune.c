@@ -156,7 +156,7 @@ static void wrong_calls_are_refused_before_measuring(void **state)
          2,
          "--max-workers cannot be combined with --workers"},
         {{"tune", "--data", "photos", "--step", "-1"}, 2, "--step: '-1'"},
-        {{"tune", "--data", "photos", "left"}, 2, "'left' is one argument too many"},
+        {{"tune", "--data", "photos", "left"}, 2, "unexpected argument 'left'"},
         {{"tune", "--data", "photos", "--json", "missing/t.json"}, 1, "missing/t.json"},
         {{"tune", "--data", "nowhere"}, 1, "nowhere"},
     };

@@ -109,8 +109,8 @@ static void help_states_defaults(void **state)
             stated = stated || strncmp(at, without[i], strlen(without[i])) == 0;
         if (at[strcspn(at, "= \n")] != '=' || stated)
             continue;
-        if (memmem(at, len, "(default", 8) == NULL && memmem(at, len, "(needed", 7) == NULL &&
-            memmem(at, len, "needed)", 7) == NULL)
+        if (memmem(at, len, "(default", 8) == NULL && memmem(at, len, "(required", 9) == NULL &&
+            memmem(at, len, "required)", 9) == NULL)
             fail_msg("no default: %.*s", (int)len, at);
         n_stated++;
     }
@@ -209,8 +209,8 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
          "--bacth-size is not an option; did you mean --batch-size?"},
         {{"launch", "--npro=2", "--node-ramk=1", "x"},
          "--node-ramk is not an option; did you mean --node-rank?"},
-        {{"bench", "empty", "more"}, "'more' is one argument too many"},
-        {{"list", "--data", "empty", "more"}, "'more' is one argument too many"},
+        {{"bench", "empty", "more"}, "unexpected argument 'more'"},
+        {{"list", "--data", "empty", "more"}, "unexpected argument 'more'"},
         {{"list", "records:x?bites=3"}, "did you mean 'bytes'?"},
         {{"cache"}, "stat or clear is missing"},
         {{"cache", "sat", "empty"}, "'sat' is neither stat nor clear"},
@@ -229,21 +229,21 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"export", "--out", "x.npy"}, "--data is missing"},
         {{"export", "--data", "x"}, "--out is missing"},
         {{"export", "--data", "x", "--out", "x.png"},
-         "--out: 'x.png' is not a name that ends in .npy"},
+         "--out: 'x.png' is not a file name ending in .npy"},
         {{"export", "--data", "x", "--out", "x.npy", "--workers", "x"},
          "--workers: 'x' is not a number from 0 to 1024"},
         {{"export", "--data", "x", "--out", "x.npy", "--workers", "1,2"}, "--workers: '1,2'"},
         {{"export", "--data", "x", "--out", "x.npy", "--batch-size", "70000"}, "70000"},
         {{"export", "--data", "x", "--out", "x.npy", "--dtype", "u9"}, "--dtype: 'u9'"},
         {{"export", "--data", "x", "--out", "x.npy", "--mean", "0.5"},
-         "--mean and --std belong together"},
+         "--mean and --std must be given together"},
         {{"export", "--data", "x", "--out", "x.npy", "--std", "0.5,0,0.5"}, "--std: '0.5,0,0.5'"},
         {{"export", "--data", "x", "--out", "x.npy", "--mean", "nan"}, "--mean: 'nan'"},
         {{"export", "--data", "empty", "--out", "x.npy", "--transform", "melt:3"}, "melt"},
         {{"preview", "--data", "x", "--out", "x.jpg"},
-         "--out: 'x.jpg' is not a name that ends in .png"},
+         "--out: 'x.jpg' is not a file name ending in .png"},
         {{"bench", "--data", "x", "--plot", "x.svg"},
-         "--plot: 'x.svg' is not a name that ends in .png"},
+         "--plot: 'x.svg' is not a file name ending in .png"},
         {{"list", "--data", "list:x?labels=u8"}, "list has no key 'labels'"},
         {{"list", "--data", "records:x?bytes=ten"}, "bytes 'ten'"},
         {{"export", "--data", "empty", "--out", "x.npy", "--affinity", "1023"},
@@ -255,7 +255,7 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"list", "--data", "cifar10:x?split=half"}, "half"},
         {{"pack"}, "SRC is missing"},
         {{"pack", "empty"}, "OUT is missing"},
-        {{"pack", "empty", "out", "more"}, "'more' is one argument too many"},
+        {{"pack", "empty", "out", "more"}, "unexpected argument 'more'"},
         {{"pack", "empty", "out", "--encoding", "gif"},
          "--encoding: 'gif' is none of dct, jpeg, raw"},
         {{"pack", "empty", "out", "--shard-size", "1X"},
@@ -270,10 +270,10 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"},
          "max_side and resize exclude each other"},
         {{"check"}, "PATH is missing"},
-        {{"check", "a", "b"}, "'b' is one argument too many"},
+        {{"check", "a", "b"}, "unexpected argument 'b'"},
         {{"unpack", "a"}, "DIR is missing"},
         {{"unpack", "empty", "out"},
-         "empty is not a pack: it has no index that millrace pack has written"},
+         "empty is not a pack: it has no index written by millrace pack"},
         {{"unpack", "empty/class_0/0.jpg", "out"}, "empty/class_0/0.jpg is not a pack"},
         {{"unpack", "imagefolder:empty", "out"}, "/empty is not a pack"},
     };
@@ -332,7 +332,7 @@ static void bad_data_exit_1_and_are_named(void **state)
     mr_run_command(&run, "export", "--data", "hollow", "--allow-empty-classes", "--out",
                    "hollow.npy", NULL);
     assert_int_equal(run.status, 1);
-    assert_words(run.err, "hollow holds no sample");
+    assert_words(run.err, "hollow has no samples");
     mr_run_command(&run, "list", "--data", "hollow", "--allow-empty-classes", "--save",
                    "hollow.list", NULL);
     assert_int_equal(run.status, 1);

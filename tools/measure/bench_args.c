@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses the command line of bench and tune.
- * Invariant: the loader keeps pointers into the list of devices, so the struct must not move
+ * Invariant: the loader's options point into the list of devices, so the struct must not move
  * between parsing and measuring.
  */
 #include "tools/measure/bench_args.h"
@@ -27,7 +27,7 @@ static void parse_step(struct argp_state *state, const char *value)
     args->how.step_s = mr_arg_value_real(state, "step", value, 0, 60000) * 1e-3;
 }
 
-/* One name is a device, several are devices to split batches over. */
+/* One name sets the device; several names set the devices that share each batch. */
 static void parse_device(struct argp_state *state, const char *value)
 {
     struct mr_bench_args *args = state->input;
@@ -59,12 +59,11 @@ static const struct mr_arg list[] = {
      "Hold each batch for this many milliseconds, as a training step would (default 0)",
      MR_ARG_CALL(parse_step)},
     {"json", "FILE",
-     "Also write the results as JSON; - is stdout, and the table then goes to stderr",
+     "Also write the results as JSON; with - they go to stdout and the table to stderr",
      MR_ARG_TEXT(struct mr_bench_args, json)},
     {"device", "NAME[,NAME...]",
-     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several "
-     "names split each "
-     "batch (default host)",
+     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (host memory in place of a "
+     "device); several names split each batch (default host)",
      MR_ARG_CALL(parse_device)},
     {"buffers", "N", "Batches on a device at the same time, 2 to 64 (default 3)",
      MR_ARG_FIELD(offsetof(struct mr_bench_args, common.loader), n_buffers)},

@@ -17,7 +17,7 @@ struct mr_bench_args {
 
 void mr_bench_args_init(struct mr_bench_args *args, double seconds);
 void mr_bench_args_free(struct mr_bench_args *args);
-/* For struct argp_child; input: the struct. */
+/* For struct argp_child; its input is a struct mr_bench_args. */
 const struct argp *mr_bench_args_argp(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a benchmark as JSON: {"meta": {...}, "rows": [{...}, ...]}, and for tune also "answer":
- * {...}. A path may hold bytes that are not UTF-8, which JSON cannot carry; each such byte becomes
- * a question mark.
+ * {...}. A path may contain bytes that are not UTF-8, which JSON does not allow; in such a text
+ * each non-ASCII byte becomes a question mark.
  */
 #include "tools/measure/bench_json.h"
 
@@ -34,7 +34,7 @@ static json_t *pack_text(const char *value)
     return string;
 }
 
-/* The word of an enum, as mr_loader_options_set() reads it. */
+/* The name of an enum value, as mr_loader_options_set() accepts it. */
 static json_t *pack_word(const mr_loader_options *options, const char *name)
 {
     char word[32] = "";
@@ -89,7 +89,7 @@ static json_t *pack_count(const struct mr_tune_count *count)
                      shares->read / n, "consumer_wait_share", shares->consumer / n);
 }
 
-/* NULL, or null where there is no answer. */
+/* JSON's null if there is no answer; NULL: no memory. */
 static json_t *pack_answer(const struct mr_tune_answer *answer)
 {
     if (answer == NULL)
@@ -142,7 +142,7 @@ bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *m
         return false;
     }
     size_t len = strlen(dumped);
-    dumped[len] = '\n'; /* in place of the NUL */
+    dumped[len] = '\n'; /* replaces the NUL */
     good = mr_outlet_store(outlet, dumped, len + 1);
     free(dumped);
     return good;

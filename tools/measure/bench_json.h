@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `millrace bench --json`; bench_json_none.c takes its place where jansson is missing. */
+/* The option --json of bench and tune. Without jansson, bench_json_none.c is built instead. */
 #ifndef TOOLS_BENCH_JSON_H
 #define TOOLS_BENCH_JSON_H
 
@@ -7,7 +7,7 @@
 #include "tools/outlet.h"
 #include "tools/measure/tune_pick.h"
 
-/* Whether this build can write JSON; prints a message when not. */
+/* True if this build can write JSON; otherwise prints a message. */
 bool mr_bench_json_check(void);
 /* Write everything as one object. False after a message. */
 bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta,

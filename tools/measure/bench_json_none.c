@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `--json` of bench and tune in a build without jansson: the command fails before anything is
- * measured.
- */
+/* The option --json in a build without jansson: the command fails before anything is measured. */
 #include "tools/measure/bench_json.h"
 
 #include "tools/say.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs gnuplot as a child: the script goes to its stdin, the picture to a temporary file. Titles
- * come from the user (quotes, control characters, gnuplot's own markup), so they are escaped. A
- * gnuplot that dies early closes the pipe, which must not end this program: mr_interrupt_catch()
- * ignores SIGPIPE, and the child gets the default back.
+ * Runs gnuplot as a child: it reads the script from stdin and writes the picture to a temporary
+ * file. Titles come from the user and may contain quotes, control characters and gnuplot markup, so
+ * they are escaped. If gnuplot dies early, writing to the closed pipe must not end this program:
+ * mr_interrupt_catch() ignores SIGPIPE, and the child gets the default back.
  */
 #include "tools/measure/bench_plot.h"
 
@@ -24,7 +24,7 @@
 extern char **environ;
 
 /*
- * Start `gnuplot -`, or `gnuplot --version` without output when input is negative. Returns 0 or an
+ * Start `gnuplot -` with this stdin or, if input is negative, `gnuplot --version`. Returns 0 or an
  * errno.
  */
 static int spawn_gnuplot(int input, pid_t *pid_out)
@@ -62,7 +62,7 @@ free_actions:
     return failure;
 }
 
-static bool wait_for(pid_t pid)
+static bool wait_for_child(pid_t pid)
 {
     int status = 0;
 
@@ -77,14 +77,14 @@ bool mr_bench_plot_check(void)
     pid_t pid;
     int failure = spawn_gnuplot(-1, &pid);
 
-    if (failure == 0 && wait_for(pid))
+    if (failure == 0 && wait_for_child(pid))
         return true;
     mr_say_error("--plot: gnuplot cannot be run%s%s; install the Debian package gnuplot-nox",
                  failure ? ": " : "", failure ? strerror(failure) : "");
     return false;
 }
 
-/* A text between gnuplot's single quotes. */
+/* Write a text in single quotes, as gnuplot reads it. */
 static void put_quoted(FILE *script, const char *text)
 {
     fputc('\'', script);
@@ -122,7 +122,7 @@ static void put_titles(FILE *script, const struct mr_bench_meta *meta)
     free(title);
 }
 
-/* The script; rows stand at equal distances, whatever their numbers of workers. */
+/* Write the script. The bars have equal distances, whatever their numbers of workers. */
 static void put_script(FILE *script, const char *output, const struct mr_bench_meta *meta,
                        const struct mr_bench_row *rows, size_t n)
 {
@@ -173,7 +173,7 @@ static bool feed_gnuplot(const char *script)
     while (failure == 0 && len > 0) {
         ssize_t written = write(ends[1], script, len);
         if (written < 0 && errno != EINTR)
-            break; /* gnuplot has ended; its exit status says more */
+            break; /* gnuplot has ended; its exit status tells whether it failed */
         script += written > 0 ? written : 0;
         len -= written > 0 ? (size_t)written : 0;
     }
@@ -182,7 +182,7 @@ static bool feed_gnuplot(const char *script)
         mr_say_errno(failure, "gnuplot (Debian package gnuplot-nox)");
         return false;
     }
-    return wait_for(pid);
+    return wait_for_child(pid);
 }
 
 bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta,

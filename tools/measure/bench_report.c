@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the table of `millrace bench` and describes the machine. The CPUs that are counted are
- * those that this process may use, not those of the machine.
+ * Prints the table of `millrace bench` and describes the machine. It counts the CPUs that this
+ * process may use, not all CPUs of the machine.
  */
 #include "tools/measure/bench_report.h"
 
@@ -32,8 +32,8 @@ static char *join_command(int argc, char **argv)
     return NULL;
 }
 
-/* "model name : ..." of the first CPU, or the machine's architecture. */
-static char *cpu_model(const char *architecture)
+/* The value of "model name : ..." for the first CPU, or the machine's architecture. */
+static char *read_cpu_model(const char *architecture)
 {
     char line[512];
     FILE *file = fopen("/proc/cpuinfo", "re");
@@ -52,11 +52,11 @@ static char *cpu_model(const char *architecture)
     return strdup(architecture);
 }
 
-static uint32_t usable_cpus(void)
+static uint32_t count_cpus(void)
 {
     uint32_t count = 1;
 
-    /* The kernel refuses a set that is smaller than its own. */
+    /* The kernel refuses a set that is too small for its CPU numbers. */
     for (size_t n = 1024; n <= 65536; n *= 2) {
         cpu_set_t *set = CPU_ALLOC(n);
         if (set == NULL)
@@ -80,9 +80,9 @@ bool mr_bench_report_meta(struct mr_bench_meta *meta, int argc, char **argv)
     *meta = (struct mr_bench_meta){0};
     uname(&system);
     meta->command = join_command(argc, argv);
-    meta->cpu_model = cpu_model(system.machine);
+    meta->cpu_model = read_cpu_model(system.machine);
     meta->kernel = strdup(system.release);
-    meta->n_cpus = usable_cpus();
+    meta->n_cpus = count_cpus();
     if (gmtime_r(&now, &utc) != NULL)
         strftime(meta->date, sizeof meta->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     if (meta->command != NULL && meta->cpu_model != NULL && meta->kernel != NULL)
@@ -101,13 +101,13 @@ void mr_bench_report_free(struct mr_bench_meta *meta)
     *meta = (struct mr_bench_meta){0};
 }
 
-/* A reader that has gone (head) is noticed now and not after all rows. */
+/* Flush after each row, so a closed pipe (head) is noticed now and not after all rows. */
 static bool flush_table(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return true;
     mr_say_errno(errno, "stdout");
-    clearerr(stdout); /* said once */
+    clearerr(stdout); /* so mr_say_finish() does not report it again */
     return false;
 }
 
@@ -132,8 +132,7 @@ bool mr_bench_report_row(const struct mr_bench_row *row)
            row->workers, row->img_s, row->ratio, row->cpu_s_per_1000, row->p50_gap_ms,
            row->p99_gap_ms, row->first_batch_s, row->peak_pss_mb, row->n_failed, row->verdict);
     if (row->h2d_gb_s > 0)
-        printf("        copies %.1f GB/s, %.0f %% of the batches were there when they were asked "
-               "for\n",
+        printf("        copies %.1f GB/s, %.0f %% of the batches were ready when requested\n",
                row->h2d_gb_s, 100 * row->ready_share);
     return flush_table();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures one row. The clock runs from the return of the first batch to the return of the last,
- * and the CPU seconds are of the same time.
- * Invariant: what the benchmark itself does between batches (progress, memory) is subtracted or
- * rare; otherwise it would be measured too.
+ * Measures one row. Time and CPU seconds are measured from the return of the first batch to the
+ * return of the last.
+ * Invariant: the cost of the benchmark itself (progress, watching the memory) must not show in the
+ * figures, so it is rare or subtracted.
  */
 #include "tools/measure/bench_row.h"
 
@@ -37,7 +37,7 @@ struct run {
     double last_s;  /* return of the last one */
 };
 
-/* What is read at both ends of the measured time. */
+/* The counters, read at the start and the end of the measured time. */
 struct reading {
     struct mr_cpu_time cpu;
     mr_loader_stats stats;
@@ -84,7 +84,7 @@ static void note_failure(struct mr_bench_row *row, const mr_error *error)
         snprintf(row->failure, sizeof row->failure, "%s", error->text);
 }
 
-/* A training step: the batch is the consumer's while it lasts. */
+/* Simulate a training step: the consumer holds its batch that long. */
 static void hold_batch(const struct run *run)
 {
     double until_s = mr_progress_now() + run->how->step_s;
@@ -97,8 +97,8 @@ static void hold_batch(const struct run *run)
 }
 
 /*
- * The next batch of this epoch or, after its end, of the next one. Released after the step; *n_out
- * counts its samples. /
+ * Take the next batch of this epoch or, after its end, of the next one, and release it after the
+ * step. *n_out: its samples.
  */
 static int take_batch(struct run *run, uint32_t *n_out)
 {
@@ -129,7 +129,7 @@ static int take_batch(struct run *run, uint32_t *n_out)
     }
 }
 
-/* Take batches until the time is over and at least one has come (good or failed). */
+/* Take batches until the time is over, but at least one (good or failed). */
 static int take_batches(struct run *run, double seconds)
 {
     struct mr_bench_row *row = run->row;
@@ -156,8 +156,8 @@ static double clamp_share(double share)
 }
 
 /*
- * Threads of this process cannot be distinguished from the consumer, which does little; its CPU
- * time counts as theirs. /
+ * Compute the shares. If workers are threads, their CPU time cannot be separated from the
+ * consumer's, which is small and is counted as theirs.
  */
 static struct mr_bench_shares divide_time(const struct run *run, const struct reading *before,
                                           const struct reading *after)
@@ -175,7 +175,7 @@ static struct mr_bench_shares divide_time(const struct run *run, const struct re
 
     if (all_s <= 0)
         return (struct mr_bench_shares){0};
-    if (row->workers == 0) /* while the consumer has its batch, nobody decodes */
+    if (row->workers == 0) /* nothing is decoded while the consumer holds its batch */
         slot_s = row->seconds - consumer_s;
     struct mr_bench_shares shares = {.cpu = clamp_share(cpu_s / all_s),
                                      .queue = clamp_share(queue_s / all_s),
@@ -203,7 +203,7 @@ static void fill_row(struct run *run, const struct reading *before, const struct
     row->read_mb_s = row->seconds > 0 ? (double)(stats->bytes_read - before->stats.bytes_read) /
                                             row->seconds * 1e-6
                                       : 0;
-    if (row->failure[0] == '\0') /* else the batches that failed are counted */
+    if (row->failure[0] == '\0') /* otherwise n_failed counts the failed batches */
         row->n_failed += stats->n_damaged;
     row->n_deaths = stats->n_deaths;
     row->h2d_gb_s = stats->h2d_ns > 0 ? (double)stats->h2d_bytes / (double)stats->h2d_ns : 0;
@@ -211,7 +211,7 @@ static void fill_row(struct run *run, const struct reading *before, const struct
     snprintf(row->reader, sizeof row->reader, "%s", stats->reader);
 }
 
-/* The statistics stay zero where they cannot be had. */
+/* If the statistics are not available, they stay zero. */
 static struct reading take_reading(mr_loader *loader)
 {
     struct reading reading = {.stats = {.struct_size = sizeof reading.stats}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench and tune have in common. A sample that fails does not end the measurement; the exit
- * status reports it at the end.
+ * The common part of bench and tune. A failed sample does not end the measurement; the exit status
+ * reports it at the end.
  */
 #include "tools/measure/bench_run.h"
 
@@ -40,7 +40,7 @@ int mr_bench_run_close(struct mr_bench_run *run, int exit_status)
     return exit_status == MR_EXIT_OK && run->failed ? MR_EXIT_FAILED : exit_status;
 }
 
-/* What the loader made of the options; known as soon as one loader has been there. */
+/* Fill in the resolved options; they are known after the first loader was created. */
 static bool complete_meta(struct mr_bench_run *run)
 {
     const struct mr_bench_args *args = run->args;
@@ -51,7 +51,7 @@ static bool complete_meta(struct mr_bench_run *run)
     run->meta.step_ms = args->how.step_s * 1e3;
     run->meta.n_samples = mr_dataset_count(run->feed.dataset);
     run->meta.options = *mr_loader_resolved(run->feed.loader);
-    /* --mean and --std were added to what was given */
+    /* with --mean and --std, the transform differs from the given text */
     run->meta.transform = args->common.n_channels > 0
                               ? mr_feed_format_transform(run->feed.transform)
                               : strdup(run->feed.transform_name);
@@ -67,7 +67,7 @@ static void report_failures(struct mr_bench_run *run, const struct mr_bench_row 
                      row->workers, row->n_failed, row->failure);
         run->failed = true;
     } else if (row->n_failed > 0 && !run->damage_reported) {
-        mr_feed_report_damage(&run->feed); /* the same samples in every row */
+        mr_feed_report_damage(&run->feed); /* once, because every row has the same samples */
         run->damage_reported = true;
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One run of bench or tune: one loader after the other over the same dataset, each a row of the
+ * One run of bench or tune: one loader after the other on the same dataset, each a row of the
  * table.
  */
 #ifndef TOOLS_BENCH_RUN_H
@@ -17,22 +17,23 @@ struct mr_bench_run {
     struct mr_bench_meta meta;
     struct mr_progress progress;
     struct mr_outlet json;
-    double first_img_s; /* of the first row */
+    double first_img_s; /* img_s of the first row */
     bool head_printed;
     bool damage_reported;
     bool failed; /* a sample failed under policy fail */
 };
 
 /*
- * Look at the options and the machine, and open the dataset. Functions that return int return an
- * exit status, after a message. On failure nothing is held.
+ * Check the options, describe the machine, and open the dataset. Functions that return int return
+ * an exit status; unless it is MR_EXIT_OK, a message was printed. After a failure there is nothing
+ * to close.
  */
 int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc,
                       char **argv);
 /* Measure and print one row. */
 int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round,
                      struct mr_bench_row *row_out);
-/* Returns exit_status, or that of a sample that failed. */
+/* Returns exit_status, or MR_EXIT_FAILED if a sample failed. */
 int mr_bench_run_close(struct mr_bench_run *run, int exit_status);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads CPU seconds from /proc. The name in /proc/PID/stat may hold spaces and brackets, so fields
- * are counted from the last bracket. A worker that has died is counted among the children that
- * ended. /proc/PID/schedstat is of one thread, so the threads of a process are added up.
+ * Reads CPU seconds from /proc. The name in /proc/PID/stat may contain spaces and brackets, so
+ * fields are counted from the last bracket. The time of a dead worker is part of RUSAGE_CHILDREN.
+ * /proc/PID/schedstat covers one thread, so the threads of a process are added up.
  */
 #include "tools/measure/cpu_time.h"
 
@@ -27,7 +27,7 @@ static double usage_seconds(int who)
                : 0;
 }
 
-/* User and system time of a process; 0 when it is gone. */
+/* User and system time of a process; 0 if it does not exist. */
 static double process_seconds(int64_t pid)
 {
     char path[64], line[1024];
@@ -48,8 +48,8 @@ static double process_seconds(int64_t pid)
 }
 
 /*
- * Time that the living threads of a process were ready to run and had no CPU; 0 where the kernel
- * does not tell.
+ * Time that the living threads of a process were ready to run and waited for a CPU; 0 if the kernel
+ * does not report it.
  */
 static double queue_seconds(int64_t pid)
 {

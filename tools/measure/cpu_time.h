@@ -7,19 +7,19 @@
 
 struct mr_cpu_time {
     double host_s;       /* this process, all threads */
-    double workers_s;    /* living workers, and children that have ended */
-    double host_queue_s; /* living threads ready to run, without a CPU */
+    double workers_s;    /* living workers and ended children */
+    double host_queue_s; /* living threads, ready to run and waiting for a CPU */
     double workers_queue_s;
 };
 
 /*
- * Counted since each process began; differences of two readings say what the time between them
- * cost.
+ * Read the times since each process began. The difference of two readings is the cost of the time
+ * between them.
  */
 struct mr_cpu_time mr_cpu_time_read(mr_loader *loader);
 /*
- * Ids of the worker processes; threads of this process are left out. Returns how many were written,
- * at most n.
+ * Write the ids of the worker processes, without workers that are threads of this process. Returns
+ * how many were written, at most n.
  */
 size_t mr_cpu_time_workers(mr_loader *loader, int64_t *pids_out, size_t n);
 

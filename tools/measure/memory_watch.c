@@ -2,8 +2,7 @@
 /*
  * Measures the peak memory of several processes: the sum of their proportional set sizes (PSS), in
  * which a page that k of them share counts 1/k in each. For each reading the kernel walks every
- * page table, which costs more the larger the slab is, so the pause grows with the cost of a
- * reading.
+ * page table. This costs more for a larger slab, so the pause grows with the cost of a reading.
  */
 #include "tools/measure/memory_watch.h"
 
@@ -15,7 +14,7 @@
 #include "tools/measure/cpu_time.h"
 
 #define PAUSE_S 0.25
-/* At most this share of time is spent looking. */
+/* Readings take at most this share of the time. */
 #define SHARE 0.02
 
 static uint64_t pss_bytes(const char *path)
@@ -100,7 +99,7 @@ void mr_memory_watch_start(struct mr_memory_watch *watch, mr_loader *loader)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&watch->wake, &clock);
     pthread_condattr_destroy(&clock);
-    sigfillset(&all); /* signals are the main thread's */
+    sigfillset(&all); /* the main thread handles signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     watch->running = pthread_create(&watch->thread, NULL, watch_memory, watch) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorts measured values and finds order statistics. A percentile by rank is always one of the
- * values; the median of an even number of values is not.
+ * Sorts measured values and computes order statistics. A percentile is one of the values; the
+ * median of an even number of values may not be.
  */
 #include "tools/measure/numbers.h"
 

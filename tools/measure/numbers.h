@@ -5,11 +5,14 @@
 
 #include <stddef.h>
 
-/* Rising. */
+/* Sort in rising order. */
 void mr_numbers_sort(double *values, size_t n);
-/* Smallest of n sorted values that at least a share p of them does not exceed; 0 of none. */
+/*
+ * The smallest of n sorted values such that at least a share p of them does not exceed it; 0 for n
+ * = 0.
+ */
 double mr_numbers_percentile(const double *sorted, size_t n, double p);
-/* The middle of n sorted values, or the mean of both; 0 of none. */
+/* The middle one of n sorted values, or the mean of the two middle ones; 0 for n = 0. */
 double mr_numbers_median(const double *sorted, size_t n);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the choice of `millrace tune`. Ratios are taken within a round, where the machine was the
- * same, and their median counts. The best number is the one with the highest of these ratios, so
- * what is printed and what is chosen cannot contradict each other.
- * Invariant: the reason why more workers are no better is read from the row with the most workers,
- * not from the row that was picked.
+ * Makes the choice of `millrace tune`. Ratios are computed within a round, where the machine was
+ * the same, and the median over the rounds is used. The best number is the one with the highest
+ * median, so the printed ratios and the choice cannot contradict each other.
+ * Invariant: the reason why more workers are not better is taken from the largest number of
+ * workers, not from the picked one.
  */
 #include "tools/measure/tune_pick.h"
 
@@ -14,13 +14,13 @@
 
 #include "tools/measure/numbers.h"
 
-/* Of the best: enough. */
+/* A number with at least this share of the best is sufficient. */
 #define BOUND 0.97
-/* Of the best of any one round: worth another look. */
+/* A number with at least this share of the best of any round is measured again. */
 #define CLOSE 0.80
-/* A consumer that waits less is never kept waiting by the loader. */
+/* A consumer that waits for less than this share of the time is the bottleneck. */
 #define CONSUMER_WAITS 0.10
-/* A machine of which workers want more is full. */
+/* If the workers want more than this share of the CPUs, the machine is full. */
 #define FULL 0.90
 
 size_t mr_tune_pick_counts(uint32_t most, uint32_t *counts_out, size_t n)
@@ -80,8 +80,8 @@ size_t mr_tune_pick_close(struct mr_tune_count *counts, size_t n)
     return n_close;
 }
 
-/* Of the close numbers in one round; 0 of none. */
-static double mean_of_round(const struct mr_tune_count *counts, size_t n, uint32_t round)
+/* The mean img_s of the close numbers in one round; 0 if there are none. */
+static double compute_round_mean(const struct mr_tune_count *counts, size_t n, uint32_t round)
 {
     double sum = 0;
     size_t n_close = 0;
@@ -105,14 +105,16 @@ static void set_ratios(struct mr_tune_count *count, const double *means)
     count->highest = ratios[count->n_rounds - 1];
 }
 
-/* Sets the ratios of the close numbers, to the highest one of them. Returns whose that is. */
-static size_t compare_counts(struct mr_tune_count *counts, size_t n)
+/*
+ * Set the ratios of the close numbers, as shares of the highest one. Returns the index of the best.
+ */
+static size_t rank_counts(struct mr_tune_count *counts, size_t n)
 {
     double means[MR_TUNE_MAX_ROUNDS];
     size_t best = n;
 
     for (uint32_t r = 0; r < MR_TUNE_MAX_ROUNDS; r++)
-        means[r] = mean_of_round(counts, n, r);
+        means[r] = compute_round_mean(counts, n, r);
     for (size_t i = 0; i < n; i++) {
         if (!counts[i].close)
             continue;
@@ -135,7 +137,7 @@ static size_t compare_counts(struct mr_tune_count *counts, size_t n)
 
 bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_answer *answer_out)
 {
-    size_t best = compare_counts(counts, n), pick = 0;
+    size_t best = rank_counts(counts, n), pick = 0;
     bool sure = true;
 
     while (pick < best && (!counts[pick].close || counts[pick].ratio < BOUND))
@@ -185,7 +187,10 @@ const char *mr_tune_pick_name(enum mr_tune_reason reason)
     return names[reason];
 }
 
-/* The last number was picked, and neither the CPUs nor the consumer say that it is the end. */
+/*
+ * True if more workers may be faster: the largest number was picked, and neither the CPUs nor the
+ * consumer are the limit.
+ */
 static bool may_grow(const struct mr_tune_answer *answer, double wanted, uint32_t n_cpus)
 {
     const struct mr_tune_count *last = &answer->counts[answer->n - 1];
@@ -202,15 +207,15 @@ void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
     const struct mr_tune_count *last = &answer->counts[answer->n - 1];
     double per_cent = 100.0 / last->n_rounds;
     double wanted = (last->shares.cpu + last->shares.queue) / last->n_rounds;
-    char who[32] = "this process";
+    char subject[32] = "this process";
     char *why = answer->why;
 
     if (last->workers > 0)
-        snprintf(who, sizeof who, "%" PRIu32 " worker%s", last->workers,
+        snprintf(subject, sizeof subject, "%" PRIu32 " worker%s", last->workers,
                  last->workers == 1 ? "" : "s");
     if (last->shares.consumer / last->n_rounds < CONSUMER_WAITS) {
         answer->reason = MR_TUNE_CONSUMER;
-        snprintf(why, MR_TUNE_WHY, "the consumer waits for %s %.0f %% of the time", who,
+        snprintf(why, MR_TUNE_WHY, "the consumer waits for %s %.0f %% of the time", subject,
                  last->shares.consumer * per_cent);
         return;
     }
@@ -218,9 +223,9 @@ void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
     const char *more =
         may_grow(answer, wanted, n_cpus) ? "; more workers may be faster: --max-workers" : "";
     if (answer->reason == MR_TUNE_READ)
-        snprintf(why, MR_TUNE_WHY, "%s wait for bytes %.0f %% of the time, at %.1f MB/s%s", who,
+        snprintf(why, MR_TUNE_WHY, "%s wait for bytes %.0f %% of the time, at %.1f MB/s%s", subject,
                  last->shares.read * per_cent, last->read_mb_s / last->n_rounds, more);
     else
-        snprintf(why, MR_TUNE_WHY, "%s work %.0f %% of the time and wait %.0f %% for a CPU%s", who,
-                 last->shares.cpu * per_cent, last->shares.queue * per_cent, more);
+        snprintf(why, MR_TUNE_WHY, "%s work %.0f %% of the time and wait %.0f %% for a CPU%s",
+                 subject, last->shares.cpu * per_cent, last->shares.queue * per_cent, more);
 }
