@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Find the outside libraries. If an optional one is missing, its feature is left out, and the summary says so.
+# Find the outside libraries. If an optional one is missing, its feature is left out, and the
+# summary reports it.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
-# mr_find(PREFIX module header [minimum]): pkg-config's module. Sets ${PREFIX}_FOUND, and ${PREFIX}_MISSING to words about what
-# is missing. A .pc file proves neither header nor library: without this check, CMake fails after the summary, or the build does.
+# mr_find(PREFIX module header [minimum]): find a module by pkg-config. Sets ${PREFIX}_FOUND, and
+# ${PREFIX}_MISSING to a text about what is missing. A .pc file does not prove that header and
+# library exist: without this check, CMake or the build would fail later.
 function(mr_find prefix module header)
   pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
   set(missing "")
@@ -15,7 +17,7 @@ function(mr_find prefix module header)
     set(missing "${module} ${${prefix}_VERSION} found, ${ARGV3} is needed")
   else()
     set(folders ${${prefix}_INCLUDEDIR})
-    if(NOT folders OR CMAKE_CROSSCOMPILING) # a variable of a .pc file does not know the sysroot
+    if(NOT folders OR CMAKE_CROSSCOMPILING) # variables of .pc files do not include the sysroot
       list(APPEND folders ${CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES})
     endif()
     set(missing "${header} of ${module} ${${prefix}_VERSION} not found")
@@ -39,14 +41,14 @@ function(mr_find prefix module header)
   if(NOT missing)
     set(found ON)
   else()
-    unset(${prefix}_FOUND CACHE) # pkg-config is asked again the next time
+    unset(${prefix}_FOUND CACHE) # so pkg-config runs again next time
   endif()
   set(${prefix}_FOUND ${found} PARENT_SCOPE)
   set(${prefix}_MISSING "${missing}" PARENT_SCOPE)
 endfunction()
 
-# mr_dependency(PREFIX module header archive [minimum]): the same, and an imported target mr_dep_<module>, static with
-# MILLRACE_STATIC_DEPS.
+# mr_dependency(PREFIX module header archive [minimum]): like mr_find(); also makes the target
+# mr_dep_<module>, which is static with MILLRACE_STATIC_DEPS.
 function(mr_dependency prefix module header archive)
   mr_find(${prefix} ${module} ${header} ${ARGN})
   if(${prefix}_FOUND AND MILLRACE_STATIC_DEPS)
@@ -64,7 +66,7 @@ function(mr_dependency prefix module header archive)
   add_library(mr_dep_${module} INTERFACE)
   target_include_directories(mr_dep_${module} INTERFACE ${${prefix}_INCLUDE_DIRS})
   if(MILLRACE_STATIC_DEPS)
-    # A target, not a path: only between targets does CMake put an archive before what it needs.
+    # A target, not a path: CMake orders archives by their dependencies only between targets.
     add_library(mr_archive_${module} STATIC IMPORTED)
     set_target_properties(mr_archive_${module} PROPERTIES IMPORTED_LOCATION ${${prefix}_ARCHIVE})
     target_link_libraries(mr_dep_${module} INTERFACE mr_archive_${module})
@@ -75,7 +77,8 @@ endfunction()
 
 mr_dependency(LIBJPEG libjpeg jpeglib.h libjpeg.a)
 if(NOT LIBJPEG_FOUND)
-  message(FATAL_ERROR "libjpeg-turbo is needed: apt-get install libjpeg62-turbo-dev (${LIBJPEG_MISSING})")
+  message(FATAL_ERROR
+          "libjpeg-turbo is needed: apt-get install libjpeg62-turbo-dev (${LIBJPEG_MISSING})")
 endif()
 mr_dependency(LIBPNG libpng png.h libpng.a)
 if(NOT LIBPNG_FOUND)
@@ -110,8 +113,8 @@ if(MILLRACE_TIFF)
   set(TIFF_FOUND ${LIBTIFF-4_FOUND})
   set(TIFF_MISSING "${LIBTIFF-4_MISSING}")
 endif()
-# For a static program: libtiff's archive and those behind it, in the linker's order; NOTFOUND for what is missing. LERC is
-# C++.
+# For a static program: libtiff's archive and those it needs, in the linker's order; NOTFOUND for a
+# missing one. LERC is C++.
 set(MR_TIFF_ARCHIVES "")
 set(MR_TIFF_CXX OFF)
 if(TIFF_FOUND)
@@ -123,7 +126,8 @@ if(TIFF_FOUND)
   endforeach()
   if("Lerc" IN_LIST mr_tiff_libraries)
     set(MR_TIFF_CXX ON)
-    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libstdc++.a OUTPUT_VARIABLE mr_cxx_archive
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libstdc++.a
+                    OUTPUT_VARIABLE mr_cxx_archive
                     OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(NOT IS_ABSOLUTE "${mr_cxx_archive}")
       set(mr_cxx_archive libstdc++-NOTFOUND)
@@ -137,7 +141,8 @@ if(TIFF_FOUND)
   elseif(MILLRACE_STATIC_DEPS)
     target_link_libraries(mr_archive_libtiff-4 INTERFACE ${MR_TIFF_ARCHIVES} m)
     if(MR_TIFF_CXX)
-      target_link_options(mr_archive_libtiff-4 INTERFACE -static-libgcc) # libstdc++.a alone would load libgcc_s.so
+      # libstdc++.a alone would load libgcc_s.so
+      target_link_options(mr_archive_libtiff-4 INTERFACE -static-libgcc)
     endif()
   endif()
 endif()
@@ -153,6 +158,7 @@ mr_find(LIBARCHIVE libarchive archive.h)
 if(MILLRACE_BUILD_TESTS)
   mr_find(CMOCKA cmocka cmocka.h)
   if(NOT CMOCKA_FOUND)
-    message(FATAL_ERROR "MILLRACE_BUILD_TESTS needs cmocka: apt-get install libcmocka-dev (${CMOCKA_MISSING})")
+    message(FATAL_ERROR
+            "MILLRACE_BUILD_TESTS needs cmocka: apt-get install libcmocka-dev (${CMOCKA_MISSING})")
   endif()
 endif()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Make two libraries of the rooms' objects, millrace and millrace-dist, each shared and static, and the install rules.
+# Make the libraries millrace and millrace-dist from the rooms' objects, each shared and static, and
+# the install rules.
 #
-# Invariant: no target named mr_dep_* reaches the exported targets. The static library's own dependencies are found again on
-# the user's machine (millraceConfig.cmake, millrace-static.pc).
+# Invariant: no target named mr_dep_* is among the exported targets. The static library's
+# dependencies are searched again on the user's machine (millraceConfig.cmake, millrace-static.pc).
 
 set(MR_PUBLIC_HEADERS
     batch
@@ -37,9 +38,9 @@ else()
   list(APPEND mr_objects $<TARGET_OBJECTS:mr_tables_host>)
 endif()
 
-# Outside libraries of both libraries, and their pkg-config names for programs that link libmillrace.a.
-# The shared library takes what pkg-config names, and not MILLRACE_STATIC_DEPS' archives: Debian's are not
-# position-independent. For script/wheel pkg-config names archives that are.
+# The outside libraries, and their pkg-config names for programs that link libmillrace.a. The shared
+# library uses pkg-config's libraries and not the archives of MILLRACE_STATIC_DEPS, because Debian's
+# archives are not position-independent. In script/wheel, pkg-config names archives that are.
 set(mr_outside Threads::Threads ${CMAKE_DL_LIBS} m)
 set(mr_outside_shared Threads::Threads ${CMAKE_DL_LIBS} m)
 set(MR_PC_REQUIRES "")
@@ -65,9 +66,10 @@ foreach(module ${modules})
   endif()
 endforeach()
 
-# mr_library(name export map OBJECTS ... SHARED_LIBS ... STATIC_LIBS ... INSTALLED_LIBS ...): one library, shared and
-# static, as the targets ${name}_shared and ${name}_static and, for users, millrace::${export} and millrace::${export}_static.
-# SHARED_LIBS are linked into the shared library. STATIC_LIBS and INSTALLED_LIBS are what a program needs beside the static
+# mr_library(name export map OBJECTS ... SHARED_LIBS ... STATIC_LIBS ... INSTALLED_LIBS ...): one
+# library, shared and static, as the targets ${name}_shared and ${name}_static and, for users,
+# millrace::${export} and millrace::${export}_static. SHARED_LIBS are linked into the shared
+# library. STATIC_LIBS and INSTALLED_LIBS are what a program needs in addition to the static
 # library, in this build and after installation.
 function(mr_library name export map)
   cmake_parse_arguments(LIB "" "" "OBJECTS;SHARED_LIBS;STATIC_LIBS;INSTALLED_LIBS" ${ARGN})
@@ -78,9 +80,11 @@ function(mr_library name export map)
   add_library(millrace::${export}_static ALIAS ${name}_static)
   set_target_properties(
     ${name}_shared
-    PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export} VERSION ${PROJECT_VERSION}
+               SOVERSION ${PROJECT_VERSION_MAJOR}
                LINKER_LANGUAGE C LINK_DEPENDS ${map} INSTALL_RPATH "$ORIGIN")
-  set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export}_static LINKER_LANGUAGE C)
+  set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export}_static
+                        LINKER_LANGUAGE C)
   target_link_libraries(${name}_shared PRIVATE mr_flags PUBLIC ${LIB_SHARED_LIBS})
   target_link_options(${name}_shared PRIVATE -Wl,--version-script=${map})
   if(MILLRACE_SANITIZE)
@@ -92,20 +96,21 @@ function(mr_library name export map)
                                                  "$<INSTALL_INTERFACE:${LIB_INSTALLED_LIBS}>")
   foreach(library ${name}_shared ${name}_static)
     target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   endforeach()
 endfunction()
 
-mr_library(millrace millrace ${PROJECT_SOURCE_DIR}/cmake/millrace.map OBJECTS ${mr_objects} STATIC_LIBS ${mr_outside}
+mr_library(millrace millrace ${PROJECT_SOURCE_DIR}/cmake/millrace.map OBJECTS ${mr_objects}
+           STATIC_LIBS ${mr_outside}
            INSTALLED_LIBS millrace::millrace_dependencies)
 target_link_libraries(millrace_shared PRIVATE ${mr_outside_shared})
 if(MR_CUDA)
-  # A program may have a CUDA runtime of its own; the map hides ours.
+  # A program may have another CUDA runtime; the map hides ours.
   add_dependencies(millrace_shared mr_kernel_finish_cuda)
   add_dependencies(millrace_static mr_kernel_finish_cuda)
 endif()
 
-# The process group: no copy of base/, which comes from libmillrace.
+# The process group has no copy of base/; it uses libmillrace's.
 mr_library(
   millrace_dist dist ${PROJECT_SOURCE_DIR}/cmake/millrace-dist.map
   OBJECTS ${mr_dist_objects}
@@ -114,7 +119,7 @@ mr_library(
   INSTALLED_LIBS millrace::millrace_static Threads::Threads ${CMAKE_DL_LIBS} m)
 target_link_libraries(millrace_dist_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 
-# Installed programs find the library relative to their own place, so the whole tree may be moved.
+# Installed programs find the library relative to their own path, so the whole tree can be moved.
 file(RELATIVE_PATH mr_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(CMAKE_INSTALL_RPATH "$ORIGIN/${mr_bin_to_lib}")
 
@@ -126,7 +131,8 @@ endif()
 include(CMakePackageConfigHelpers)
 
 set(MR_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/millrace)
-install(TARGETS millrace_shared millrace_static millrace_dist_shared millrace_dist_static EXPORT millraceTargets)
+install(TARGETS millrace_shared millrace_static millrace_dist_shared millrace_dist_static
+        EXPORT millraceTargets)
 install(EXPORT millraceTargets NAMESPACE millrace:: DESTINATION ${MR_CONFIG_DIR})
 install(FILES ${MR_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
 if(TARGET millrace-worker)
@@ -136,11 +142,14 @@ endif()
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/millraceConfig.cmake.in ${PROJECT_BINARY_DIR}/millraceConfig.cmake
   INSTALL_DESTINATION ${MR_CONFIG_DIR} NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake ${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/millraceConfig.cmake
+        ${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake
         DESTINATION ${MR_CONFIG_DIR})
 
-# libtiff-4.pc does not name the C++ runtime that LERC's archive needs, and it has to come behind that archive.
+# libtiff-4.pc does not name the C++ runtime that LERC's archive needs; it must come after that
+# archive.
 set(MR_PC_LIBS_PRIVATE "")
 set(mr_pc_system_libs "${MR_PC_LIBS}")
 set(mr_required ${MR_PC_REQUIRES})
@@ -154,7 +163,8 @@ if(TIFF_FOUND)
   endif()
 endif()
 list(JOIN mr_required ", " MR_PC_REQUIRES_TEXT)
-# `pkg-config --static millrace`: the same by names. An archive comes before what it needs, so the last of two names stays.
+# For `pkg-config --static millrace`: the libraries by name. An archive must come before what it
+# needs, so the last one of equal names is kept.
 set(mr_private "")
 foreach(module ${MR_PC_REQUIRES})
   string(TOUPPER ${module} mr_prefix)
@@ -170,31 +180,40 @@ list(JOIN mr_private " " MR_PC_SHARED_LIBS_PRIVATE)
 string(APPEND MR_PC_SHARED_LIBS_PRIVATE " ${mr_pc_system_libs}")
 file(RELATIVE_PATH MR_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" MR_PC_TO_PREFIX "${MR_PC_TO_PREFIX}")
-# The files of the shared libraries require nothing that this project does not install: pkg-config refuses even --cflags if a
-# package of Requires.private is missing.
+# The .pc files of the shared libraries require only packages that this project installs: pkg-config
+# fails even for --cflags if a package in Requires.private is missing.
 foreach(module millrace millrace-static millrace-dist millrace-dist-static)
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc
+                 @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${module}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
-# Documents keep their places in the tree, because they link to each other. libmillrace(3) refers to docs/formats.md.
+# Documents are installed with their paths in the tree, because they link to each other.
+# libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset dataset/tar transforms transforms/formats transforms/image_ops transforms/jpeg transforms/mixing
-        transforms/simd transforms/text pinned packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo
-        dist/mpi dist/nccl tools tools/measure examples python tests bench)
+foreach(room base sampler dataset dataset/tar transforms transforms/formats transforms/image_ops
+        transforms/jpeg transforms/mixing transforms/simd transforms/text pinned packs cache loader
+        loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo dist/mpi dist/nccl
+        tools tools/measure examples python tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
-foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/batch.jpg docs/cache.md docs/choosing.md docs/design.md docs/extending.md
-        docs/formats.md docs/gpu.md docs/install.md docs/pack-format.md docs/peers.md docs/plug-in.md docs/python.md docs/recipes.md
-        docs/speed.md docs/throughput.svg docs/training.md bench/METHOD.md ${mr_readmes})
+foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/batch.jpg docs/cache.md
+        docs/choosing.md docs/design.md docs/extending.md docs/formats.md docs/gpu.md
+        docs/install.md docs/pack-format.md docs/peers.md docs/plug-in.md docs/python.md
+        docs/recipes.md docs/speed.md docs/throughput.svg docs/training.md bench/METHOD.md
+        ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions ${PROJECT_SOURCE_DIR}/docs/recipes DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/dataset/extending DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/dataset
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions ${PROJECT_SOURCE_DIR}/docs/recipes
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/dataset/extending
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/dataset
         FILES_MATCHING PATTERN *.patch)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
-file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/*.cu
-     ${PROJECT_SOURCE_DIR}/examples/*.h ${PROJECT_SOURCE_DIR}/examples/*.diff)
+file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c
+     ${PROJECT_SOURCE_DIR}/examples/*.cu ${PROJECT_SOURCE_DIR}/examples/*.h
+     ${PROJECT_SOURCE_DIR}/examples/*.diff)
 list(FILTER mr_examples EXCLUDE REGEX "/make_patches.c$") # not about millrace
-install(FILES ${mr_examples} ${PROJECT_SOURCE_DIR}/examples/Makefile DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES ${mr_examples} ${PROJECT_SOURCE_DIR}/examples/Makefile
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Make the manual pages. The comments of the public headers are the only text about functions and types: awk makes a page for
-# each from them, and the reference in libmillrace.3. The two overviews, docs/man/*.scd, also need scdoc.
+# Make the manual pages. awk makes a page for each function and type from the comments of the public
+# headers, and the reference in libmillrace.3. The two overviews, docs/man/*.scd, also need scdoc.
 
 find_program(SCDOC scdoc)
 find_program(AWK awk)
@@ -8,14 +8,15 @@ set(MR_MAN_PAGES "")
 set(mr_man_dir ${PROJECT_SOURCE_DIR}/docs/man)
 set(mr_man_out ${PROJECT_BINARY_DIR}/docs/man)
 
-# CMake does not know the names of these pages: their folder is made anew each time, and a stamp stands for it.
+# CMake does not know the names of these pages, so their folder is made again each time and a stamp
+# file represents it.
 if(AWK)
   add_custom_command(
     OUTPUT ${mr_man_out}/man3.stamp
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${mr_man_out}/man3
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mr_man_out}/man3
-    COMMAND ${AWK} -v out=${mr_man_out}/man3 -v version=${PROJECT_VERSION} -f ${mr_man_dir}/headers.awk
-            -f ${mr_man_dir}/pages.awk ${MR_PUBLIC_HEADERS}
+    COMMAND ${AWK} -v out=${mr_man_out}/man3 -v version=${PROJECT_VERSION}
+            -f ${mr_man_dir}/headers.awk -f ${mr_man_dir}/pages.awk ${MR_PUBLIC_HEADERS}
     COMMAND ${CMAKE_COMMAND} -E touch ${mr_man_out}/man3.stamp
     DEPENDS ${mr_man_dir}/headers.awk ${mr_man_dir}/pages.awk ${MR_PUBLIC_HEADERS}
     COMMENT "Manual pages of functions and types"
@@ -31,7 +32,8 @@ if(AWK)
     if(NOT EXISTS ${mr_man_dir}/${page}.scd)
       continue()
     endif()
-    set(sources ${PROJECT_SOURCE_DIR}/tools/loader_args.c ${PROJECT_SOURCE_DIR}/tools/sampler_args.c)
+    set(sources ${PROJECT_SOURCE_DIR}/tools/loader_args.c
+        ${PROJECT_SOURCE_DIR}/tools/sampler_args.c)
     if(page STREQUAL libmillrace.3)
       set(sources ${MR_PUBLIC_HEADERS} ${PROJECT_SOURCE_DIR}/examples/first_batch.c)
     endif()
@@ -39,9 +41,11 @@ if(AWK)
     add_custom_command(
       OUTPUT ${out}.scd
       COMMAND ${CMAKE_COMMAND} -E make_directory ${mr_man_out}
-      COMMAND sh -c "'${AWK}' -f '${mr_man_dir}/headers.awk' -f '${mr_man_dir}/reference.awk' \"$@\" >'${out}.scd'" sh
-              ${mr_man_dir}/${page}.scd ${sources}
-      DEPENDS ${mr_man_dir}/${page}.scd ${mr_man_dir}/headers.awk ${mr_man_dir}/reference.awk ${sources}
+      COMMAND sh
+        -c "'${AWK}' -f '${mr_man_dir}/headers.awk' -f '${mr_man_dir}/reference.awk' \"$@\" >'${out}.scd'"
+        sh ${mr_man_dir}/${page}.scd ${sources}
+      DEPENDS ${mr_man_dir}/${page}.scd ${mr_man_dir}/headers.awk ${mr_man_dir}/reference.awk
+              ${sources}
       VERBATIM)
     list(APPEND MR_MAN_PAGES ${out}.scd)
     if(NOT SCDOC)

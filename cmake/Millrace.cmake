@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The compiler options of every target, and the functions that make rooms and tests.
+# The compiler options of all targets, and the functions that make rooms and tests.
 
 include(Paths)
 
@@ -12,7 +12,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
 endif()
-# assert() guards invariants that memory shared between processes rests on: it stays on in every build type.
+# assert() stays on in every build type, because it guards invariants of memory that processes
+# share.
 foreach(type RELEASE RELWITHDEBINFO MINSIZEREL)
   string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_${type} "${CMAKE_C_FLAGS_${type}}")
 endforeach()
@@ -32,40 +33,45 @@ target_compile_options(
             -Wvla
             -Wno-missing-field-initializers
             -ffp-contract=off
-            # At -O3 gcc inlines halves of functions and then no longer sees that a status other than MR_OK was returned.
+            # At -O3 gcc inlines parts of functions, and then does not see that a status other than
+            # MR_OK was returned.
             $<$<AND:$<C_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>
             $<$<BOOL:${MILLRACE_WERROR}>:-Werror>>)
-# No paths of the builder's machine in what is installed: not in the words of an assert, and in Release not in debug information
-# either; in the other types debuggers find the sources by it. Of two prefixes that fit, gcc and clang take the last.
+# Installed files must not contain paths of the builder's machine: not in the texts of asserts and,
+# in Release, not in debug information. In other build types, debuggers use these paths to find the
+# sources. If two prefixes match, gcc and clang use the last one.
 foreach(folder ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   target_compile_options(
-    mr_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-f$<IF:$<CONFIG:Release,MinSizeRel>,file,macro>-prefix-map=${folder}/=>)
+      mr_flags
+      INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-f$<IF:$<CONFIG:Release,MinSizeRel>,file,macro>-prefix-map=${folder}/=>)
 endforeach()
 if(MILLRACE_SANITIZE)
-  # gcc then no longer sees that a status other than MR_OK was returned.
+  # With sanitizers, gcc does not see that a status other than MR_OK was returned.
   target_compile_options(
-    mr_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+    mr_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all
                        $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(mr_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE})
 endif()
 
-# mr_room(name SOURCES a.c b.c LIBS x y): the target mr_<name>, a static library of one room.
+# mr_room(name SOURCES a.c b.c LIBS x y): make the target mr_<name>, a static library of one room.
 function(mr_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LIBS" ${ARGN})
   add_library(mr_${name} STATIC ${ROOM_SOURCES})
   target_link_libraries(mr_${name} PUBLIC mr_flags ${ROOM_LIBS})
 endfunction()
 
-# mr_tables(target [LIBS of it]): link the host's object of device tables to a target. A program that uses the loader must
-# link exactly one such object, which says which devices there are.
+# mr_tables(target [its LIBS]): link the host's object of device tables to a target. A program that
+# uses the loader must link exactly one such object; it determines which devices exist.
 function(mr_tables target)
   if("${ARGN}" MATCHES "mr_(loader|devices|test_rig|test_runs)")
     target_link_libraries(${target} PRIVATE mr_tables_host)
   endif()
 endfunction()
 
-# mr_only_labelled(program test): where the build is for the tests of one label, the program is not built without a reason; that
-# its test has the label is one. Labels are known at the end of a folder's list.
+# mr_only_labelled(program test): in a build for the tests of one label, build the program only if
+# its test has the label or another target needs it. Labels are known only at the end of a folder's
+# list, so the check is deferred.
 function(mr_only_labelled program test)
   if(MILLRACE_TEST_LABEL)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -80,15 +86,16 @@ function(mr_build_if_labelled program test)
   endif()
 endfunction()
 
-# mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s] [TABLES mr_tables_x]): a cmocka program of its own process; exit 77
-# means "cannot run here". TABLES says which devices there are; the host's unless given. TIMEOUT is also the test's tier
-# (tests/README.md) and its cost: those that may take long begin first.
+# mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s] [TABLES mr_tables_x]): make a cmocka program
+# and its test; exit status 77 means "cannot run here". TABLES determines which devices exist;
+# default: the host's. TIMEOUT is also the test's tier (tests/README.md) and its cost: tests that
+# may take long begin first.
 function(mr_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT;TABLES" "SOURCES;LIBS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 60)
   endif()
-  if(MILLRACE_SANITIZE) # which makes some tests four times as slow
+  if(MILLRACE_SANITIZE) # sanitizers make some tests four times as slow
     math(EXPR TEST_TIMEOUT "3 * ${TEST_TIMEOUT}")
   endif()
   add_executable(${name} ${TEST_SOURCES})
@@ -100,33 +107,37 @@ function(mr_test name)
   endif()
   target_compile_definitions(${name} PRIVATE MR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT}
+                       SKIP_RETURN_CODE 77)
   mr_only_labelled(${name} ${name})
 endfunction()
 
-# mr_label(label tests...): one more label for each of these tests. "tsan": ThreadSanitizer runs it. "optimised": clang's
-# Release build runs it too. "long": it takes minutes, and only script/test --long runs it.
+# mr_label(label tests...): add a label to each of these tests. "tsan": ThreadSanitizer runs it.
+# "optimised": clang's Release build runs it too. "long": it takes minutes, and only script/test
+# --long runs it.
 function(mr_label label)
   set_property(TEST ${ARGN} APPEND PROPERTY LABELS ${label})
 endfunction()
 
-# mr_overlapped(tests...): each of them once more, with finishing on a stream of its own.
+# mr_overlapped(tests...): add each test a second time, with finishing on a separate stream.
 function(mr_overlapped)
   foreach(name ${ARGN})
     get_test_property(${name} TIMEOUT timeout)
     add_test(NAME ${name}.overlap COMMAND ${name})
-    set_tests_properties(${name}.overlap PROPERTIES TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT MR_FINISH_OVERLAP=1)
+    set_tests_properties(${name}.overlap PROPERTIES TIMEOUT ${timeout} COST ${timeout}
+        ENVIRONMENT MR_FINISH_OVERLAP=1)
   endforeach()
 endfunction()
 
-# mr_busy(tests...): each keeps a processor busy for seconds, where most tests mostly wait. Six tests run at a time on
-# two processors; one of these counts for two.
+# mr_busy(tests...): mark tests that keep a processor busy for seconds; most tests mostly wait. Six
+# tests run at a time on two processors; a busy one counts as two.
 function(mr_busy)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 400)
 endfunction()
 
-# mr_contract(name LIBS ... DEVICES host host_split double double_split): the same test on devices with buffers of their own.
-# tests/support/devices.h has the options of its loaders. The double's devices are CUDA devices without a GPU.
+# mr_contract(name LIBS ... DEVICES host host_split double double_split): add the same test on
+# devices that have buffers. tests/support/devices.h has the options of its loaders. The double's
+# devices are CUDA devices without a GPU.
 function(mr_contract name)
   cmake_parse_arguments(CONTRACT "" "" "LIBS;DEVICES" ${ARGN})
   get_target_property(sources ${name} SOURCES)
@@ -148,14 +159,16 @@ function(mr_contract name)
       set(program ${name}_double)
       if(NOT TARGET ${program})
         add_executable(${program} ${sources})
-        target_link_libraries(${program} PRIVATE ${CONTRACT_LIBS} PkgConfig::CMOCKA m mr_tables_cuda mr_cuda_double)
+        target_link_libraries(${program} PRIVATE ${CONTRACT_LIBS} PkgConfig::CMOCKA m mr_tables_cuda
+            mr_cuda_double)
       endif()
     endif()
     add_test(NAME ${name}.${device} COMMAND ${program})
     set_tests_properties(
       ${name}.${device}
-      PROPERTIES TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}" ENVIRONMENT
-                 "MR_TEST_DEVICE=${names_${device}};MR_CUDA_DOUBLE=devices=2,policy=random,seed=1")
+      PROPERTIES TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}"
+                 ENVIRONMENT
+      "MR_TEST_DEVICE=${names_${device}};MR_CUDA_DOUBLE=devices=2,policy=random,seed=1")
     mr_only_labelled(${program} ${name}.${device})
   endforeach()
 endfunction()

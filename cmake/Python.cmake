@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a wheel has beside the package's own files: the library in millrace/lib, the command in millrace/bin, the worker helper
-# for machines where nothing can be started from memory, and the licences of what is linked in (MILLRACE_LICENSES, a folder).
+# The files of a wheel in addition to the package's own: the library in millrace/lib, the command in
+# millrace/bin, the worker helper for machines where programs cannot be started from memory, and the
+# licences of the linked libraries (MILLRACE_LICENSES, a folder).
 #
-# Invariant: a wheel has no symbolic links, so the library's file has the name that the package opens.
+# Invariant: a wheel cannot have symbolic links, so the library's file has the name that the package
+# opens.
 
 set(MILLRACE_LICENSES "" CACHE PATH "Licences of the libraries that are linked into the wheel")
 
 set_target_properties(millrace_shared PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 install(TARGETS millrace_shared LIBRARY DESTINATION millrace/lib COMPONENT python NAMELINK_SKIP)
 install(TARGETS millrace RUNTIME DESTINATION millrace/bin COMPONENT python)
-install(PROGRAMS ${MR_WORKER_IMAGE} DESTINATION millrace/libexec/millrace COMPONENT python RENAME millrace-worker)
+install(PROGRAMS ${MR_WORKER_IMAGE} DESTINATION millrace/libexec/millrace COMPONENT python
+        RENAME millrace-worker)
 if(MILLRACE_LICENSES)
   install(DIRECTORY ${MILLRACE_LICENSES}/ DESTINATION millrace/licenses COMPONENT python)
 endif()

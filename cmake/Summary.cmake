@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Print what was found and what was not.
 
-# mr_summary_line(what found yes missing no): what is missing, and what follows from that.
+# mr_summary_line(what found yes missing no): print `yes` if found, else what is missing and the
+# consequence `no`.
 function(mr_summary_line what found yes missing no)
   if(found)
     message(STATUS "  ${what}: ${yes}")
@@ -19,10 +20,12 @@ if(MILLRACE_STATIC_DEPS)
   set(mr_link_text "static")
 endif()
 
-message(STATUS "millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
+message(STATUS "millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} "
+        "${CMAKE_C_COMPILER_VERSION}")
 message(STATUS "  sanitizers: ${mr_sanitize_text}; outside libraries linked: ${mr_link_text}")
 message(STATUS "  libjpeg: ${LIBJPEG_VERSION}; libpng: ${LIBPNG_VERSION}")
-# The sets of loops that transforms/simd/kernels.c is compiled with. On machines other than x86-64, SIMDe implements the AVX2 set.
+# The sets of loops that are compiled (transforms/simd/kernels.c). On machines other than x86-64,
+# SIMDe implements the AVX2 set.
 get_property(
   mr_sets
   SOURCE ${PROJECT_SOURCE_DIR}/transforms/simd/kernels.c
@@ -44,13 +47,16 @@ elseif(DEFINED MR_COMPILES_AVX512)
   string(APPEND mr_sets_text "; this compiler lacks AVX-512 with VBMI2 and VNNI")
 endif()
 message(STATUS "  sets of loops: ${mr_sets_text}")
-mr_summary_line("WebP" "${WEBP_FOUND}" "libwebp ${LIBWEBP_VERSION}" "${WEBP_MISSING}" "such files are damaged samples (package libwebp-dev)")
+mr_summary_line("WebP" "${WEBP_FOUND}" "libwebp ${LIBWEBP_VERSION}" "${WEBP_MISSING}"
+                "such files are damaged samples (package libwebp-dev)")
 set(mr_tiff_package " (package libtiff-dev)")
 if(NOT MILLRACE_TIFF)
   set(mr_tiff_package "")
 endif()
-mr_summary_line("TIFF" "${TIFF_FOUND}" "libtiff ${LIBTIFF-4_VERSION}" "${TIFF_MISSING}" "such files are damaged samples${mr_tiff_package}")
-mr_summary_line("io_uring reader" "${LIBURING_FOUND}" "liburing ${LIBURING_VERSION}" "${LIBURING_MISSING}" "only the pread reader is built")
+mr_summary_line("TIFF" "${TIFF_FOUND}" "libtiff ${LIBTIFF-4_VERSION}" "${TIFF_MISSING}"
+                "such files are damaged samples${mr_tiff_package}")
+mr_summary_line("io_uring reader" "${LIBURING_FOUND}" "liburing ${LIBURING_VERSION}"
+                "${LIBURING_MISSING}" "only the pread reader is built")
 if(MR_CUDA)
   message(STATUS "  CUDA: ${MR_CUDA_TEXT}")
 else()
@@ -79,16 +85,21 @@ if(TARGET millrace-worker)
   endif()
 endif()
 if(MILLRACE_BUILD_TOOLS)
-  mr_summary_line("millrace preview" "${GDLIB_FOUND}" "yes" "${GDLIB_MISSING}" "it is left out (package libgd-dev)")
-  mr_summary_line("millrace bench --json" "${JANSSON_FOUND}" "yes" "${JANSSON_MISSING}" "it is left out (package libjansson-dev)")
+  mr_summary_line("millrace preview" "${GDLIB_FOUND}" "yes" "${GDLIB_MISSING}"
+                  "it is left out (package libgd-dev)")
+  mr_summary_line("millrace bench --json" "${JANSSON_FOUND}" "yes" "${JANSSON_MISSING}"
+                  "it is left out (package libjansson-dev)")
 endif()
-mr_summary_line("manual pages of functions" "${AWK}" "yes" "awk not found" "they are left out (package mawk)")
-mr_summary_line("millrace(1), libmillrace(3)" "${SCDOC}" "scdoc" "scdoc not found" "they are left out (package scdoc)")
+mr_summary_line("manual pages of functions" "${AWK}" "yes" "awk not found"
+                "they are left out (package mawk)")
+mr_summary_line("millrace(1), libmillrace(3)" "${SCDOC}" "scdoc" "scdoc not found"
+                "they are left out (package scdoc)")
 if(MILLRACE_BUILD_TESTS)
-  mr_summary_line("golden tests" "${JANSSON_FOUND}" "jansson ${JANSSON_VERSION}" "${JANSSON_MISSING}"
-                  "they are left out (package libjansson-dev)")
-  mr_summary_line("refusal tests" "${LIBSECCOMP_FOUND}" "libseccomp ${LIBSECCOMP_VERSION}" "${LIBSECCOMP_MISSING}"
-                  "they are left out (package libseccomp-dev)")
-  mr_summary_line("tar tests" "${LIBARCHIVE_FOUND}" "libarchive ${LIBARCHIVE_VERSION}" "${LIBARCHIVE_MISSING}"
+  mr_summary_line("golden tests" "${JANSSON_FOUND}" "jansson ${JANSSON_VERSION}"
+                  "${JANSSON_MISSING}" "they are left out (package libjansson-dev)")
+  mr_summary_line("refusal tests" "${LIBSECCOMP_FOUND}" "libseccomp ${LIBSECCOMP_VERSION}"
+                  "${LIBSECCOMP_MISSING}" "they are left out (package libseccomp-dev)")
+  mr_summary_line("tar tests" "${LIBARCHIVE_FOUND}" "libarchive ${LIBARCHIVE_VERSION}"
+                  "${LIBARCHIVE_MISSING}"
                   "those against libarchive are left out (package libarchive-dev)")
 endif()

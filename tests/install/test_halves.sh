@@ -176,7 +176,7 @@ has "TIFF: tiffio.h of libtiff-4 4.5.0 not found$tiff"
 has 'io_uring reader: liburing.h of liburing 2.3 not found, only the pread reader is built'
 has 'gloo module: it is left out (gloo/allreduce.h not found, package libgloo-dev)'
 has 'nccl module: it is left out (nccl.h not found)'
-has "mpi module: it is left out ($place/bin/mpicc builds no program of MPI, package libopenmpi-dev)"
+has "mpi module: it is left out ($place/bin/mpicc cannot build an MPI program, package libopenmpi-dev)"
 has 'millrace preview: gd.h of gdlib 2.3.3 not found, it is left out (package libgd-dev)'
 has 'millrace bench --json: jansson.h of jansson 2.14 not found, it is left out (package libjansson-dev)'
 has 'train_cifar10, train_imagefolder: not built, cblas.h of openblas 0.3.21 not found (package libopenblas-dev)'
@@ -192,7 +192,7 @@ has "TIFF: libtiff of libtiff-4 4.5.0 not found$tiff"
 has 'io_uring reader: liburing of liburing 2.3 not found, only the pread reader is built'
 has 'gloo module: it is left out (libgloo.so not found, package libgloo-dev)'
 has 'nccl module: it is left out (libnccl.so not found)'
-has "mpi module: it is left out ($place/bin/mpicc builds no program of MPI, package libopenmpi-dev)"
+has "mpi module: it is left out ($place/bin/mpicc cannot build an MPI program, package libopenmpi-dev)"
 has 'millrace preview: libgd of gdlib 2.3.3 not found, it is left out (package libgd-dev)'
 has 'millrace bench --json: libjansson of jansson 2.14 not found, it is left out (package libjansson-dev)'
 has 'train_cifar10, train_imagefolder: for CPUs only, libcublas.so not found'
