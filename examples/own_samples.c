@@ -14,7 +14,7 @@ enum { SIDE = 64 };
 
 /*
  * Draw a bright disc at a place that depends only on the index. Its label is the quarter of the
- * picture that has the disc's centre. /
+ * picture that has the disc's centre.
  */
 static int draw_disc(void *user, int64_t index, mr_sample *sample)
 {

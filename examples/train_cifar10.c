@@ -35,7 +35,7 @@ enum { N_CLASSES = 10 };
 
 /*
  * The samples of this rank. The exact tail gives each sample once, so a step has the same samples
- * on any number of ranks. /
+ * on any number of ranks.
  */
 static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text,
                               bool test, bool alone)

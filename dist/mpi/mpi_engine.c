@@ -67,7 +67,7 @@ static int32_t do_parts(const struct mr_mpi_engine *engine, const struct mr_coll
 
 /*
  * Make the MPI type of one rank's elements: part->count of them; the next rank's begin
- * collective->count elements further on. /
+ * collective->count elements further on.
  */
 static int make_block(struct mr_mpi_part *part)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mr_constant() knows every number of the public headers: each value of an enum, each macro, the
- * size of each struct. /
+ * size of each struct.
  */
 #include <glob.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mr_pack_unpack(): no file is replaced, none is outside the folder, and good samples are written
- * despite damaged ones. /
+ * despite damaged ones.
  */
 #include "tests/packs/pack_rig.h"
 

@@ -143,7 +143,7 @@ static void draw_span(struct chart *chart, int row, double begin_us, double end_
 
 /*
  * Draw a line of the double's timeline. Copies and kernels of the copy stream are in the order of
- * the batches. /
+ * the batches.
  */
 static void draw_line(struct chart *chart, const char *line, uint32_t *n_copied,
                       uint32_t *n_finished)

@@ -41,7 +41,7 @@ static int make_folder(void **state)
 
 /*
  * Run a program over the folder. Returns its exit status. text gets its stdout, or what redirect
- * selects. /
+ * selects.
  */
 static int run_program(const char *program, const char *double_options, const char *arguments,
                        const char *redirect, char *text)

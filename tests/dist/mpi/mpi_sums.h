@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions at the limits of the types, over the mpi module. A failure is printed on stderr and
- * ends the rank. /
+ * ends the rank.
  */
 #ifndef TESTS_DIST_MPI_MPI_SUMS_H
 #define TESTS_DIST_MPI_MPI_SUMS_H
