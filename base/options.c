@@ -26,6 +26,16 @@ static mr_status check_unknown_bytes(const unsigned char *src, size_t from, size
     return MR_OK;
 }
 
+mr_status mr_options_check_reserved(const void *reserved, size_t n, const char *type,
+                                    mr_error *error)
+{
+    const unsigned char *bytes = reserved;
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i])
+            return mr_error_set(error, MR_ERR_INVALID, "reserved of the %s is not 0", type);
+    return MR_OK;
+}
+
 mr_status mr_options_refuse_zero(const char *type, mr_error *error)
 {
     char macro[64];

@@ -23,6 +23,12 @@
 MR_BASE_EXPORT mr_status mr_options_copy(void *dst, size_t dst_size, const void *src,
                                          const char *type, mr_error *error);
 
+/*
+ * MR_ERR_INVALID unless the n bytes of a field "reserved" are zero. The error names the type.
+ */
+MR_BASE_EXPORT mr_status mr_options_check_reserved(const void *reserved, size_t n, const char *type,
+                                                   mr_error *error);
+
 /* MR_ERR_INVALID for a struct_size of 0. The error names the macro that initialises this type. */
 mr_status mr_options_refuse_zero(const char *type, mr_error *error);
 

@@ -78,17 +78,22 @@ struct calls {
  */
 static void format_calls(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
 {
-    mr_explain_options how = MR_EXPLAIN_OPTIONS_INIT;
+    mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     const int64_t *indices = mr_batch_data(calls->batch, "index");
     const int32_t *geometry = mr_batch_data(calls->batch, "geometry");
     mr_error error;
 
-    how.form = MR_EXPLAIN_BRIEF;
-    if (indices == NULL || geometry == NULL ||
-        mr_transform_explain(calls->transform, calls->seed, mr_batch_epoch(calls->batch),
-                             indices[row], 0, (uint32_t)geometry[8 * row],
-                             (uint32_t)geometry[8 * row + 1], &how, text_out, TEXT_BYTES, NULL,
-                             &error) != MR_OK)
+    text_out[0] = '\0';
+    if (indices == NULL || geometry == NULL)
+        return;
+    options.seed = calls->seed;
+    options.epoch = mr_batch_epoch(calls->batch);
+    options.index = indices[row];
+    options.width = (uint32_t)geometry[8 * row];
+    options.height = (uint32_t)geometry[8 * row + 1];
+    options.form = MR_EXPLAIN_BRIEF;
+    if (mr_transform_explain(calls->transform, &options, text_out, TEXT_BYTES, NULL, &error) !=
+        MR_OK)
         text_out[0] = '\0';
 }
 

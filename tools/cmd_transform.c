@@ -89,13 +89,16 @@ static mr_status describe_passes(const mr_transform *transform, const struct tra
 static int print_sample(const mr_transform *transform, const struct transform_args *args)
 {
     char words[SAMPLE_BYTES];
-    mr_explain_options how = MR_EXPLAIN_OPTIONS_INIT;
+    mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     mr_error error = {0};
 
-    how.form = MR_EXPLAIN_WORDS;
-    mr_status status =
-        mr_transform_explain(transform, args->seed, args->epoch, (int64_t)args->index, 0,
-                             args->width, args->height, &how, words, sizeof words, NULL, &error);
+    options.seed = args->seed;
+    options.epoch = args->epoch;
+    options.index = (int64_t)args->index;
+    options.width = args->width;
+    options.height = args->height;
+    options.form = MR_EXPLAIN_WORDS;
+    mr_status status = mr_transform_explain(transform, &options, words, sizeof words, NULL, &error);
     if (status != MR_OK)
         return mr_say_status(status, &error);
     printf("\nindex %" PRIu64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index,

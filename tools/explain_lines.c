@@ -77,26 +77,15 @@ static bool prepare_sampler(struct mr_explain_lines *lines, uint64_t epoch)
     return status == MR_OK;
 }
 
-struct row {
-    int64_t index;
-    uint64_t occurrence;
-    uint64_t epoch;
-    uint32_t width;
-    uint32_t height;
-    mr_explain_options options;
-};
-
-static bool append_line(struct mr_explain_lines *lines, const struct row *row)
+static bool append_line(struct mr_explain_lines *lines, const mr_explain_options *row)
 {
-    uint64_t seed = mr_loader_resolved(lines->feed->loader)->seed;
     mr_error error;
     size_t len = 0;
 
     for (;;) {
         size_t room = lines->size - lines->len;
         mr_status status =
-            mr_transform_explain(lines->feed->transform, seed, row->epoch, row->index,
-                                 row->occurrence, row->width, row->height, &row->options,
+            mr_transform_explain(lines->feed->transform, row,
                                  room > 0 ? lines->text + lines->len : NULL, room, &len, &error);
         if (status != MR_OK) {
             mr_say_status(status, &error);
@@ -113,7 +102,7 @@ static bool append_line(struct mr_explain_lines *lines, const struct row *row)
 }
 
 /* Set orientation and size of the image as it is stored. */
-static bool use_stored_size(const struct mr_explain_lines *lines, struct row *row)
+static bool use_stored_size(const struct mr_explain_lines *lines, mr_explain_options *row)
 {
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
@@ -123,7 +112,7 @@ static bool use_stored_size(const struct mr_explain_lines *lines, struct row *ro
         mr_say_status(status, &error);
         return false;
     }
-    row->options.orientation = (uint32_t)info.orientation;
+    row->orientation = (uint32_t)info.orientation;
     if (info.orientation >= 5) {
         uint32_t width = row->width;
         row->width = row->height;
@@ -146,22 +135,23 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
     if (!prepare_sampler(lines, mr_batch_epoch(batch)))
         return false;
     for (uint32_t i = 0; i < mr_batch_size(batch); i++, geometry += GEOMETRY_FIELDS) {
-        struct row row = {.index = indices[i],
-                          .epoch = mr_batch_epoch(batch),
-                          .options = MR_EXPLAIN_OPTIONS_INIT};
+        mr_explain_options row = MR_EXPLAIN_OPTIONS_INIT;
+        row.seed = mr_loader_resolved(lines->feed->loader)->seed;
+        row.epoch = mr_batch_epoch(batch);
+        row.index = indices[i];
         row.occurrence = mr_sampler_occurrence(lines->sampler, (int64_t)(first + i));
         if (mr_dataset_relative_name(lines->feed->dataset, row.index, name, sizeof name) == MR_OK)
-            row.options.name = name;
-        row.options.raw_channels = lines->raw_channels;
-        row.options.hole = mask[i] == 0;
+            row.name = name;
+        row.raw_channels = lines->raw_channels;
+        row.hole = mask[i] == 0;
         row.width = (uint32_t)geometry[0];
         row.height = (uint32_t)geometry[1];
-        row.options.batch = mr_batch_number(batch);
-        row.options.n_rows = mr_batch_size(batch);
-        row.options.row = i;
-        row.options.rank = mr_loader_resolved(lines->feed->loader)->rank;
-        row.options.partner_is_hole = lambda != NULL && mask[i] != 0 && lambda[i] == 1;
-        if (lines->turns && !row.options.hole && !use_stored_size(lines, &row))
+        row.batch = mr_batch_number(batch);
+        row.n_rows = mr_batch_size(batch);
+        row.row = i;
+        row.rank = mr_loader_resolved(lines->feed->loader)->rank;
+        row.partner_is_hole = lambda != NULL && mask[i] != 0 && lambda[i] == 1;
+        if (lines->turns && !row.hole && !use_stored_size(lines, &row))
             return false;
         if (!append_line(lines, &row))
             return false;

@@ -194,28 +194,16 @@ static void put_calls(struct listing *l, const struct explanation *e, bool turns
         put_function(l, "PIL.convert", convert_args, &(const double){0});
 }
 
-/* What a line says about a sample besides its calls. */
-struct facts {
-    uint64_t epoch;
-    int64_t index;
-    uint64_t occurrence;
-    uint32_t width; /* of the image as it is stored */
-    uint32_t height;
-    bool erases;
-    bool mixes; /* it may be mixed, and its row is known */
-};
-
-static void put_head(struct mr_text_writer *w, const struct facts *facts, const char *name)
+static void put_head(struct mr_text_writer *w, const mr_explain_options *o)
 {
-    mr_text_writer_put(
-        w, "{\"index\":%lld,\"epoch\":%llu,\"occurrence\":%llu,\"name\":", (long long)facts->index,
-        (unsigned long long)facts->epoch, (unsigned long long)facts->occurrence);
-    if (name)
-        mr_text_writer_put_json_string(w, name);
+    mr_text_writer_put(w, "{\"index\":%lld,\"epoch\":%llu,\"occurrence\":%u,\"name\":",
+                       (long long)o->index, (unsigned long long)o->epoch, o->occurrence);
+    if (o->name)
+        mr_text_writer_put_json_string(w, o->name);
     else
         mr_text_writer_put(w, "null");
-    if (facts->width && facts->height)
-        mr_text_writer_put(w, ",\"size\":[%u,%u],\"calls\":", facts->width, facts->height);
+    if (o->width && o->height)
+        mr_text_writer_put(w, ",\"size\":[%u,%u],\"calls\":", o->width, o->height);
     else
         mr_text_writer_put(w, ",\"size\":null,\"calls\":");
 }
@@ -290,29 +278,29 @@ static void put_mix_words(struct listing *l, const struct explanation *e)
 }
 
 /* e NULL: a hole. */
-static size_t write_line(const struct explanation *e, const struct facts *facts,
-                         const mr_explain_options *options, char *text_out, size_t size)
+static size_t write_line(const struct explanation *e, const mr_transform *transform,
+                         const mr_explain_options *o, char *text_out, size_t size)
 {
     struct mr_text_writer w;
-    struct listing l = {.w = &w, .form = options->form};
-    bool is_json = options->form == MR_EXPLAIN_JSON;
-    bool turns = e && e->plan.use_exif && options->orientation >= 2;
-    bool swaps = turns && options->orientation >= 5;
+    struct listing l = {.w = &w, .form = (mr_explain_form)o->form};
+    bool is_json = o->form == MR_EXPLAIN_JSON;
+    bool turns = e && e->plan.use_exif && o->orientation >= 2;
+    bool swaps = turns && o->orientation >= 5;
     mr_text_writer_begin(&w, text_out, size);
     if (is_json)
-        put_head(&w, facts, options->name);
+        put_head(&w, o);
     if (e) {
         l.image.n_channels = e->plan.source_channels;
-        set_size(&l, swaps ? facts->height : facts->width, swaps ? facts->width : facts->height);
+        set_size(&l, swaps ? o->height : o->width, swaps ? o->width : o->height);
         mr_text_writer_put(&w, "%s", is_json ? "[" : "");
         put_calls(&l, e, turns);
         mr_text_writer_put(&w, "%s", is_json ? "]" : "");
     } else if (is_json) {
         mr_text_writer_put(&w, "null");
     }
-    if (is_json && facts->erases)
+    if (is_json && mr_transform_erases(transform))
         put_after(&w, e);
-    if (is_json && facts->mixes)
+    if (is_json && mr_transform_mixes(transform) && o->n_rows > 0)
         put_mix(&w, e);
     if (!is_json && e) {
         put_erased_words(&l, e);
@@ -331,99 +319,88 @@ static mr_status check_options(const mr_explain_options *options, mr_error *erro
     if (options->raw_channels != 0 && options->raw_channels != 1 && options->raw_channels != 3)
         return mr_error_set(error, MR_ERR_INVALID, "raw_channels %u is not 0, 1 or 3",
                             options->raw_channels);
-    if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS &&
-        options->form != MR_EXPLAIN_BRIEF)
-        return mr_error_set(error, MR_ERR_INVALID, "form %d is unknown", (int)options->form);
+    if (options->form > MR_EXPLAIN_BRIEF)
+        return mr_error_set(error, MR_ERR_INVALID, "form %u is unknown", options->form);
     if (options->n_rows > 0 && options->row >= options->n_rows)
         return mr_error_set(error, MR_ERR_INVALID, "row %u is not below n_rows %u", options->row,
                             options->n_rows);
-    if (options->partner_is_hole > 1)
-        return mr_error_set(error, MR_ERR_INVALID, "partner_is_hole %u is not 0 or 1",
-                            options->partner_is_hole);
     return MR_OK;
 }
 
-static mr_status compile_plan(const mr_transform *transform, uint32_t width, uint32_t height,
-                              uint32_t raw_channels, struct mr_plan *plan, mr_error *error)
+static mr_status compile_plan(const mr_transform *transform, const mr_explain_options *o,
+                              struct mr_plan *plan, mr_error *error)
 {
-    struct mr_sample_kind kind = {.encoded = raw_channels == 0, .picture = 1};
-    if (raw_channels) {
+    struct mr_sample_kind kind = {.encoded = o->raw_channels == 0, .picture = 1};
+    if (o->raw_channels) {
         kind.dtype = MR_U8;
         kind.ndim = 3;
         kind.layout = MR_NHWC;
-        kind.shape[0] = height;
-        kind.shape[1] = width;
-        kind.shape[2] = raw_channels;
-        kind.data_bytes = (uint64_t)width * height * raw_channels;
+        kind.shape[0] = o->height;
+        kind.shape[1] = o->width;
+        kind.shape[2] = o->raw_channels;
+        kind.data_bytes = (uint64_t)o->width * o->height * o->raw_channels;
     }
     /* With floats, normalize has no effect here; with u8 it would be refused. */
     return mr_plan_compile(transform, &kind, MR_F32, MR_NCHW, plan, error);
 }
 
-static void draw_mix(uint64_t seed, uint64_t epoch, const mr_explain_options *o, uint32_t width,
-                     uint32_t height, struct explanation *e)
+/* width, height: of the sample's finished image. */
+static void draw_mix(const mr_explain_options *o, uint32_t width, uint32_t height,
+                     struct explanation *e)
 {
     e->mix.kind = MR_MIX_NONE;
     if (e->plan.mix.kind == 0 || o->n_rows == 0 || o->partner_is_hole)
         return;
-    mr_mix_draw_batch(&e->plan.mix, seed, epoch, o->batch, o->rank, width, height, &e->mix);
+    mr_mix_draw_batch(&e->plan.mix, o->seed, o->epoch, o->batch, o->rank, width, height, &e->mix);
     e->partner = mr_mix_partner(e->mix.rule, o->row, o->n_rows);
     if (e->partner == o->row)
         e->mix.kind = MR_MIX_NONE;
 }
 
-static mr_status draw_sample(const mr_transform *transform, uint64_t seed,
-                             const struct facts *facts, const mr_explain_options *options,
+static mr_status draw_sample(const mr_transform *transform, const mr_explain_options *o,
                              struct explanation *e, mr_error *error)
 {
-    uint32_t width = facts->width, height = facts->height;
-    mr_status status =
-        compile_plan(transform, width, height, options->raw_channels, &e->plan, error);
+    mr_status status = compile_plan(transform, o, &e->plan, error);
     if (status != MR_OK)
         return status;
-    if (e->plan.use_exif && options->orientation >= 5) {
-        width = facts->height;
-        height = facts->width;
-    }
-    mr_rng_init(&e->rng, seed, facts->epoch, (uint64_t)facts->index);
-    mr_rng_set_occurrence(&e->rng, facts->occurrence);
-    status = mr_geometry_record(&e->plan, width, height, &e->rng, &e->geometry, &e->steps, error);
+    bool swaps = e->plan.use_exif && o->orientation >= 5;
+    mr_rng_init(&e->rng, o->seed, o->epoch, (uint64_t)o->index);
+    mr_rng_set_occurrence(&e->rng, o->occurrence);
+    status =
+        mr_geometry_record(&e->plan, swaps ? o->height : o->width, swaps ? o->width : o->height,
+                           &e->rng, &e->geometry, &e->steps, error);
     if (status != MR_OK)
         return status;
     const struct mr_box *made = &e->geometry.stages[e->geometry.n_stages - 1].window;
     mr_erase_draw(&e->plan, (uint32_t)made->width, (uint32_t)made->height, &e->rng, &e->erase);
-    draw_mix(seed, facts->epoch, options, (uint32_t)made->width, (uint32_t)made->height, e);
+    draw_mix(o, (uint32_t)made->width, (uint32_t)made->height, e);
     return MR_OK;
 }
 
-mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch,
-                               int64_t index, uint64_t occurrence, uint32_t width, uint32_t height,
-                               const mr_explain_options *options, char *text_out, size_t size,
-                               size_t *len_out, mr_error *error)
+mr_status mr_transform_explain(const mr_transform *transform, const mr_explain_options *options,
+                               char *text_out, size_t size, size_t *len_out, mr_error *error)
 {
-    struct facts facts = {.epoch = epoch,
-                          .index = index,
-                          .occurrence = occurrence,
-                          .width = width,
-                          .height = height,
-                          .erases = mr_transform_erases(transform)};
     struct explanation *e = NULL;
     mr_explain_options resolved = {0};
+    if (!options)
+        return mr_error_set(error, MR_ERR_INVALID, "options is NULL");
     mr_status status =
         mr_options_copy(&resolved, sizeof resolved, options, "mr_explain_options", error);
+    if (status == MR_OK)
+        status = mr_options_check_reserved(resolved.reserved, sizeof resolved.reserved,
+                                           "mr_explain_options", error);
     if (status == MR_OK)
         status = check_options(&resolved, error);
     if (status != MR_OK)
         return status;
-    facts.mixes = mr_transform_mixes(transform) && resolved.n_rows > 0;
     if (!resolved.hole) {
         e = malloc(sizeof *e);
         if (!e)
             return mr_error_memory(error, sizeof *e);
-        status = draw_sample(transform, seed, &facts, &resolved, e, error);
+        status = draw_sample(transform, &resolved, e, error);
     }
     if (status == MR_OK) {
-        size_t len = write_line(e, &facts, &resolved, text_out, size);
+        size_t len = write_line(e, transform, &resolved, text_out, size);
         if (len_out)
             *len_out = len;
     }

@@ -131,21 +131,34 @@ typedef enum mr_explain_form {
                              posterize 4" */
 } mr_explain_form;
 
-/** Options of mr_transform_explain(): more about the sample and its batch. */
+/** Options of mr_transform_explain(): the sample, its image and its batch. */
 typedef struct mr_explain_options {
     size_t struct_size;
-    const char *name;      /* of the sample; NULL: "name" is null */
+
+    /* The sample */
+    uint64_t seed;        /* the loader's */
+    uint64_t epoch;       /* the loader's */
+    int64_t index;        /* of the sample; of the substitute if the sample was damaged */
+    uint32_t occurrence;  /* how often the epoch has had the index before, by repeat, by weights or
+                             by an order of the caller's own; as mr_sampler_occurrence() */
+    bool hole;            /* the row has no sample: calls, after and mix are null */
+    bool partner_is_hole; /* the row is not mixed, because its partner has no sample */
+    uint8_t reserved[2];  /* 0 */
+    const char *name;     /* of the sample; NULL: "name" is null */
+
+    /* Its image */
+    uint32_t width;        /* of the decoded image in pixels, before EXIF turns it */
+    uint32_t height;       /* likewise */
     uint32_t orientation;  /* EXIF's, 1 to 8; 0 means 1. Used if the transform begins with exif */
     uint32_t raw_channels; /* 0: an image file; 1 or 3: a raw image with this many channels */
-    bool hole;             /* the row has no sample: calls, after and mix are null */
-    mr_explain_form form;  /* default: MR_EXPLAIN_JSON */
 
     /* The batch, if the transform mixes rows */
-    uint64_t batch;           /* its number in the epoch */
-    uint32_t n_rows;          /* its size; 0: mixing is not explained */
-    uint32_t row;             /* of the sample, below n_rows */
-    uint32_t rank;            /* of the loader */
-    uint32_t partner_is_hole; /* 1: the row is not mixed, because its partner has no sample */
+    uint64_t batch;  /* its number in the epoch */
+    uint32_t n_rows; /* its size; 0: mixing is not explained */
+    uint32_t row;    /* of the sample, below n_rows */
+    uint32_t rank;   /* of the loader */
+
+    uint32_t form; /* an mr_explain_form; default: MR_EXPLAIN_JSON */
 } mr_explain_options;
 
 #define MR_EXPLAIN_OPTIONS_INIT MR_STRUCT_INIT(mr_explain_options)
@@ -157,26 +170,18 @@ typedef struct mr_explain_options {
  * "after" has the boxes of the normalized tensor. If the transform mixes rows and n_rows is set,
  * "mix" has the row's partner, lambda and box, or null if the row is not mixed.
  *
- * transform   NULL: the loader's default
- * seed        the loader's
- * index       of the sample; of the substitute if the sample was damaged
- * occurrence  how often the epoch has had the index before, by repeat, by weights or by an order of
- *             the caller's own; as mr_sampler_occurrence()
- * width       of the decoded image in pixels, before EXIF turns it
- * height      likewise
- * options     NULL: all defaults
- * text_out    at most size bytes with the final NUL, without a newline; NULL only measures
- * len_out     NULL, or receives the text's length without the NUL
+ * transform  NULL: the loader's default
+ * options    set at least width and height, except for a hole
+ * text_out   at most size bytes with the final NUL, without a newline; NULL only measures
+ * len_out    NULL, or receives the text's length without the NUL
  *
  * Returns MR_OK; MR_ERR_INVALID (an option, or a transform that cannot be used for such samples);
  * MR_ERR_DAMAGED if the image cannot be cropped or resized in this way; MR_ERR_NO_MEMORY.
  * Threads: any.
  */
-MR_API mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch,
-                                      int64_t index, uint64_t occurrence, uint32_t width,
-                                      uint32_t height, const mr_explain_options *options,
-                                      char *text_out, size_t size, size_t *len_out,
-                                      mr_error *error);
+MR_API mr_status mr_transform_explain(const mr_transform *transform,
+                                      const mr_explain_options *options, char *text_out,
+                                      size_t size, size_t *len_out, mr_error *error);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import (
     POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
-    c_uint32, c_uint64, c_void_p,
+    c_uint8, c_uint32, c_uint64, c_void_p,
 )
 from typing import TypeVar
 
@@ -102,9 +102,11 @@ class mr_loader_stats(Structure):
 
 class mr_explain_options(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("name", c_char_p), ("orientation", c_uint32),
-        ("raw_channels", c_uint32), ("hole", c_bool), ("form", c_int), ("batch", c_uint64),
-        ("n_rows", c_uint32), ("row", c_uint32), ("rank", c_uint32), ("partner_is_hole", c_uint32),
+        ("struct_size", c_size_t), ("seed", c_uint64), ("epoch", c_uint64), ("index", c_int64),
+        ("occurrence", c_uint32), ("hole", c_bool), ("partner_is_hole", c_bool),
+        ("reserved", c_uint8 * 2), ("name", c_char_p), ("width", c_uint32), ("height", c_uint32),
+        ("orientation", c_uint32), ("raw_channels", c_uint32), ("batch", c_uint64),
+        ("n_rows", c_uint32), ("row", c_uint32), ("rank", c_uint32), ("form", c_uint32),
     ]
 
 
@@ -162,8 +164,7 @@ PROTOTYPES = {
     "mr_transform_format": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "mr_transform_explain": (
         c_int,
-        [c_void_p, c_uint64, c_uint64, c_int64, c_uint64, c_uint32, c_uint32,
-         POINTER(mr_explain_options), c_char_p, c_size_t, POINTER(c_size_t), _error],
+        [c_void_p, POINTER(mr_explain_options), c_char_p, c_size_t, POINTER(c_size_t), _error],
     ),
     "mr_loader_options_set": (c_int, [c_void_p, c_char_p, c_char_p, _error]),
     "mr_loader_options_get": (

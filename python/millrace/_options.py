@@ -19,15 +19,15 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def unsigned(name: str, value: Any) -> int:
-    """An int for a uint64_t of C. ctypes would take the low 64 bits of any int, and refuse
-    NumPy's."""
+def unsigned(name: str, value: Any, n_bits: int = 64) -> int:
+    """An int for a uint64_t or uint32_t of C. ctypes would take the low bits of any int, and
+    refuse NumPy's."""
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {value!r}") from None
-    if not 0 <= number < 1 << 64:
-        raise InvalidError(f"{name} {number} is not from 0 to {(1 << 64) - 1}")
+    if not 0 <= number < 1 << n_bits:
+        raise InvalidError(f"{name} {number} is not from 0 to {(1 << n_bits) - 1}")
     return number
 
 

@@ -75,13 +75,17 @@ def explain(transform: Transform | str | None,
                    given to set_epoch()
     """
     handle, _kept = transform_handle(transform)
-    numbers = (unsigned("seed", seed), unsigned("epoch", epoch), operator.index(index),
-               unsigned("occurrence", occurrence), operator.index(width), operator.index(height))
     options, error, size = _abi.make(_abi.mr_explain_options), _abi.mr_error(), ctypes.c_size_t()
+    options.seed = unsigned("seed", seed)
+    options.epoch = unsigned("epoch", epoch)
+    options.index = operator.index(index)
+    options.occurrence = unsigned("occurrence", occurrence, 32)
+    options.width = operator.index(width)
+    options.height = operator.index(height)
     options.form = _abi.EXPLAIN_JSON
 
     def write(text: Any, room: int) -> None:
-        check(lib.mr_transform_explain(handle, *numbers, options, text, room, size, error), error)
+        check(lib.mr_transform_explain(handle, options, text, room, size, error), error)
 
     write(None, 0)
     line = ctypes.create_string_buffer(size.value + 1)

@@ -113,10 +113,13 @@ static void explain_sample(const mr_transform *transform, const struct sample *s
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     mr_error error = {0};
     size_t len = 0;
+    options.seed = sample->seed;
+    options.epoch = 1;
+    options.index = 2;
+    options.width = sample->width;
+    options.height = sample->height;
     options.raw_channels = sample->n_channels;
-    mr_status status =
-        mr_transform_explain(transform, sample->seed, 1, 2, 0, sample->width, sample->height,
-                             &options, text, sizeof text, &len, &error);
+    mr_status status = mr_transform_explain(transform, &options, text, sizeof text, &len, &error);
     require(status == MR_OK || (error.text[0] != '\0'), "no reason against a sample");
     require(status != MR_OK || (len < sizeof text && len == strlen(text)),
             "the explanation's length is wrong");

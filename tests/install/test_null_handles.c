@@ -175,7 +175,9 @@ static void samplers_and_transforms(void **state)
     HAS_WORDS(mr_transform_vflip, NULL, 0.5, &error);
     HAS_WORDS(mr_transform_exif, NULL, &error);
     IS_VALUE(false, mr_transform_turns, NULL);
-    IS_VALUE(MR_OK, mr_transform_explain, NULL, 0, 0, 0, 0, 8, 8, NULL, NULL, 0, NULL, &error);
+    mr_explain_options sample = MR_EXPLAIN_OPTIONS_INIT;
+    sample.width = sample.height = 8;
+    IS_VALUE(MR_OK, mr_transform_explain, NULL, &sample, NULL, 0, NULL, &error);
     HAS_WORDS(mr_transform_append, NULL, "hflip", &error);
     HAS_WORDS(mr_transform_rgb, NULL, &error);
     HAS_WORDS(mr_transform_normalize, NULL, 1, one, one, false, &error);

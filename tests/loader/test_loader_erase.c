@@ -74,9 +74,13 @@ static bool explained_box(const mr_transform *transform, int64_t index, int box_
 {
     char line[LINE];
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
+    options.seed = 21;
+    options.epoch = 1;
+    options.index = index;
+    options.width = RIG_WIDTH;
+    options.height = RIG_HEIGHT;
     options.raw_channels = RIG_CHANNELS;
-    assert_int_equal(mr_transform_explain(transform, 21, 1, index, 0, RIG_WIDTH, RIG_HEIGHT,
-                                          &options, line, sizeof line, NULL, NULL),
+    assert_int_equal(mr_transform_explain(transform, &options, line, sizeof line, NULL, NULL),
                      MR_OK);
     const char *at = strstr(line, "{\"i\":");
     return at && sscanf(at, "{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d", &box_out[0], &box_out[1],

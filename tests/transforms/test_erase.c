@@ -284,10 +284,13 @@ static void explain(const char *text, mr_explain_form form, char line_out[TEXT])
 {
     mr_transform *transform = parse(text);
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
-    options.form = form;
-    assert_int_equal(
-        mr_transform_explain(transform, 7, 1, 3, 0, 40, 30, &options, line_out, TEXT, NULL, NULL),
-        MR_OK);
+    options.seed = 7;
+    options.epoch = 1;
+    options.index = 3;
+    options.width = 40;
+    options.height = 30;
+    options.form = (uint32_t)form;
+    assert_int_equal(mr_transform_explain(transform, &options, line_out, TEXT, NULL, NULL), MR_OK);
     mr_transform_destroy(transform);
 }
 

@@ -23,21 +23,29 @@ struct wish {
     const char *text; /* NULL: the loader's default */
     uint64_t epoch;
     int64_t index;
-    uint64_t occurrence;
+    uint32_t occurrence;
     uint32_t width;
     uint32_t height;
 };
 
-static mr_status explain(const struct wish *wish, const mr_explain_options *options,
+/* others  NULL, or the options that a wish has not */
+static mr_status explain(const struct wish *wish, const mr_explain_options *others,
                          char text_out[8192], mr_error *error)
 {
     mr_transform *transform = NULL;
+    mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     size_t len = 0;
+    if (others)
+        options = *others;
+    options.seed = 7;
+    options.epoch = wish->epoch;
+    options.index = wish->index;
+    options.occurrence = wish->occurrence;
+    options.width = wish->width;
+    options.height = wish->height;
     if (wish->text && mr_transform_parse(wish->text, &transform, error) != MR_OK)
         fail_msg("%s", error->text);
-    mr_status status =
-        mr_transform_explain(transform, 7, wish->epoch, wish->index, wish->occurrence, wish->width,
-                             wish->height, options, text_out, 8192, &len, error);
+    mr_status status = mr_transform_explain(transform, &options, text_out, 8192, &len, error);
     if (status == MR_OK)
         assert_int_equal(len, strlen(text_out));
     mr_transform_destroy(transform);
@@ -226,7 +234,7 @@ static void the_line_has_the_draws_of_the_sample(void **state)
                     &(struct wish){.text = recipe,
                                    .epoch = (uint64_t)i % 3,
                                    .index = i,
-                                   .occurrence = (uint64_t)i % 2,
+                                   .occurrence = (uint32_t)i % 2,
                                    .width = WIDTH,
                                    .height = HEIGHT},
                     g);
@@ -266,8 +274,14 @@ static void what_cannot_be_explained_is_refused(void **state)
     options.raw_channels = 2;
     assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
     options.raw_channels = 0;
-    options.form = (mr_explain_form)3;
+    options.form = 3;
     assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
+    options.form = MR_EXPLAIN_JSON;
+    options.reserved[1] = 1;
+    assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "reserved of the mr_explain_options is not 0");
+    assert_int_equal(mr_transform_explain(NULL, NULL, NULL, 0, NULL, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, "options is NULL");
     options = (mr_explain_options){0};
     assert_int_equal(explain(&wish, &options, text, &error), MR_ERR_INVALID);
     assert_string_equal(text, "before");

@@ -413,9 +413,7 @@ static void explain(const char *text, const mr_explain_options *options, const c
     char line[2 * TEXT];
     mr_transform *transform = parse(text);
     mr_error error;
-    assert_ok(mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, options, line, sizeof line, NULL,
-                                   &error),
-              &error);
+    assert_ok(mr_transform_explain(transform, options, line, sizeof line, NULL, &error), &error);
     assert_words(line, want);
     mr_transform_destroy(transform);
 }
@@ -429,6 +427,10 @@ static void explanations_have_partner_lambda_and_box(void **state)
         .kind = MR_OP_CUTMIX, .alpha = {0, 1}, .mix_prob = 1, .switch_prob = 0.5};
     struct mr_mix mix;
     mr_mix_draw_batch(&op, 3, 1, 9, 2, 16, 16, &mix);
+    options.seed = 3;
+    options.epoch = 1;
+    options.index = 5;
+    options.width = options.height = 16;
     options.raw_channels = 3;
     options.batch = 9;
     options.rank = 2;
@@ -442,9 +444,9 @@ static void explanations_have_partner_lambda_and_box(void **state)
     explain("mixup", &options, "\"mix\":{\"kind\":\"mixup\",\"row\":1,\"lambda\":0.");
     explain("timm_mixup", &options, "\"mix\":{\"kind\":\"mixup\",\"row\":3,\"lambda\":0.");
     explain("timm_mixup(prob=0)", &options, "\"mix\":null}");
-    options.partner_is_hole = 1;
+    options.partner_is_hole = true;
     explain("mixup", &options, "\"mix\":null}");
-    options.partner_is_hole = 0;
+    options.partner_is_hole = false;
     options.form = MR_EXPLAIN_WORDS;
     explain("hflip(1)+mixup", &options, "hflip, mixup row 1 0.");
     options.form = MR_EXPLAIN_JSON;
@@ -459,9 +461,8 @@ static void explanations_have_partner_lambda_and_box(void **state)
     options.row = options.n_rows = 4;
     mr_transform *transform = parse("mixup");
     mr_error error;
-    assert_int_equal(
-        mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, &options, NULL, 0, NULL, &error),
-        MR_ERR_INVALID);
+    assert_int_equal(mr_transform_explain(transform, &options, NULL, 0, NULL, &error),
+                     MR_ERR_INVALID);
     assert_string_equal(error.text, "row 4 is not below n_rows 4");
     mr_transform_destroy(transform);
 }
