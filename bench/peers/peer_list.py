@@ -126,8 +126,8 @@ PEERS = [
 ]
 
 # The aims, with two workers; for packs on a CPU with AVX-512:
-# (ours, against, contract, field, at least | at most, bound). "A3/A2" is the first row's A3 over the
-# other's A2.
+# (ours, against, contract, field, at least | at most, bound). "A3/A2" is the first row's A3 over
+# the other's A2.
 TARGETS = [
     ("ours", "light_roi", "A1", "img_s", "at least", 1.30),
     ("ours_index", "light_roi", "A1", "img_s", "at least", 1.60),

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes draws.json: what torchvision v1's transforms draw from torch's generator, as a CRC-32 for each case.
+"""Makes draws.json: what torchvision v1's transforms draw from torch's generator, as a CRC-32 for
+each case.
 
-usage: make_draws.py > draws.json      (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
+usage: make_draws.py > draws.json
+    (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
 
-torchvision.transforms.functional is replaced by recorders, so nothing is computed of pixels. tests/transforms/test_draws.c
-makes the same lines of the calls that the same text draws from the same stream. Doubles have 12 digits there: f32 has 9,
-and the libraries' atan() may differ in the last bit of a double.
+torchvision.transforms.functional is replaced by recorders, so nothing is computed of pixels.
+tests/transforms/test_draws.c makes the same lines of the calls that the same text draws from the
+same stream. Doubles have 12 digits there: f32 has 9, and the libraries' atan() may differ in the
+last bit of a double.
 
-RandomChoice and RandomOrder draw from Python's random module, not from torch's generator: they cannot be replayed.
+RandomChoice and RandomOrder draw from Python's random module, not from torch's generator: they
+cannot be replayed.
 """
 import json
 import math
@@ -49,7 +53,9 @@ def add(name, *values):
 
 
 def replace(name):
-    """Put a recorder in the place of a function; it gives the image back unless it returns one of its own."""
+    """Put a recorder in the place of a function; it gives the image back unless it returns one of
+    its own.
+    """
 
     def put(recorder):
         setattr(F, name, lambda img, *args, **names: recorder(img, *args, **names) or img)

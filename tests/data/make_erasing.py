@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes erasing.json: the boxes that torchvision's RandomErasing draws from torch's generator.
 
-usage: make_erasing.py > erasing.json      (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
+usage: make_erasing.py > erasing.json
+    (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
 
-A case has the boxes of a few images, one after the other from one stream: [i, j, h, w], or null where nothing is erased.
+A case has the boxes of a few images, one after the other from one stream: [i, j, h, w], or null
+where nothing is erased.
 """
 import json
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes formats.json: small image files of every kind that are not JPEG or PNG, and what Pillow 13.0.0 decodes of them.
+"""Makes formats.json: small image files of every kind that are not JPEG or PNG, and what Pillow
+13.0.0 decodes of them.
 
-    python3 tests/data/make_formats.py       needs pillow==13.0.0 and numpy; tests read only the file
+    python3 tests/data/make_formats.py
+    needs pillow==13.0.0 and numpy; tests read only the file
 
-An entry has the file, compressed by zlib, in base64, its length, the size of its image, the EXIF orientation and the CRC-32 of convert("RGB")'s bytes.
+An entry has the file, compressed by zlib, in base64, its length, the size of its image, the EXIF
+orientation and the CRC-32 of convert("RGB")'s bytes.
 """
 import base64
 import io
@@ -152,8 +155,10 @@ def runs(indices, four_bits):
 
 
 def wild_runs(seed, four_bits):
-    """Any codes in any order: runs and literals past the end of a row, moves, and rows that end early. The place in the
-    file, not in the runs, is even behind a literal; those of odd seeds begin at an odd one."""
+    """Any codes in any order: runs and literals past the end of a row, moves, and rows that end
+    early. The place in the file, not in the runs, is even behind a literal; those of odd seeds
+    begin at an odd one.
+    """
     draw, out = random.Random(seed), bytes(seed % 2)
     for _ in range(HEIGHT * 3 // 2):
         n, value = draw.randrange(1, WIDTH + 4), draw.randrange(256)
@@ -337,7 +342,9 @@ def make_webp():
 
 
 def tiff(order, tags, pieces, place=8):
-    """tags: (number, type, values). Pieces are strips or tiles; their offsets and lengths are put in."""
+    """tags: (number, type, values). Pieces are strips or tiles; their offsets and lengths are put
+    in.
+    """
     sizes = {1: "B", 3: "H", 4: "I"}
     data, offsets = b"", []
     for piece in pieces:
@@ -545,7 +552,8 @@ def make_tiff():
 
 
 def blocks_of_colours(rgb, across, down):
-    """YCbCr whose colours are those of a block's first pixel: the Y of a block, then its Cb and Cr."""
+    """YCbCr whose colours are those of a block's first pixel: the Y of a block, then its Cb and Cr.
+    """
     ycc = numpy.asarray(Image.fromarray(rgb).convert("YCbCr"))
     ycc = numpy.pad(ycc, ((0, -rgb.shape[0] % down), (0, -rgb.shape[1] % across), (0, 0)), "edge")
     out = b""

@@ -4,8 +4,9 @@
 
 usage: make_image_calls.py > image_calls.json      (needs Pillow 13; the tests do not)
 
-A checksum covers all sizes of a kind, as RGB and as one channel (the red one). tests/transforms/test_image_calls.c makes
-the same images. torchvision.transforms.functional passes the same calls to Pillow for a PIL image.
+A checksum covers all sizes of a kind, as RGB and as one channel (the red one).
+tests/transforms/test_image_calls.c makes the same images. torchvision.transforms.functional passes
+the same calls to Pillow for a PIL image.
 """
 import json
 import sys

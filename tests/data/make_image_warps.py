@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes image_warps.json: as image_calls.json, of rotations, affine maps and perspectives.
 
-usage: make_image_warps.py > image_warps.json      (needs torchvision 0.29 and Pillow 13; the tests do not)
+usage: make_image_warps.py > image_warps.json
+    (needs torchvision 0.29 and Pillow 13; the tests do not)
 
 Arguments are those of transforms/image_ops/image_warp.h; null stands for a NaN.
 """
@@ -79,7 +80,9 @@ def magnitudes(most):
 
 
 def policy_rotations():
-    """What TrivialAugmentWide and RandAugment (also AutoAugment) pass, by their default filter; a few by another."""
+    """What TrivialAugmentWide and RandAugment (also AutoAugment) pass, by their default filter; a
+    few by another.
+    """
     for interpolation, step in ((NEAREST, 1), (BILINEAR, 7)):
         for most in (135.0, 30.0):
             for angle in magnitudes(most)[::step]:

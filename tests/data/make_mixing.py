@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes mixing.json: batches mixed by torchvision's MixUp and CutMix, and by timm's FastCollateMixup.
+"""Makes mixing.json: batches mixed by torchvision's MixUp and CutMix, and by timm's
+FastCollateMixup.
 
-usage: make_mixing.py > mixing.json      (needs torch, torchvision 0.29 and timm 1.0; the tests do not)
+usage: make_mixing.py > mixing.json
+    (needs torch, torchvision 0.29 and timm 1.0; the tests do not)
 
-A case has the parameters that were drawn, u8 rows [N,3,H,W], and what came out: torchvision's rows are f32, normalized
-before they are mixed, timm's are u8. Bytes and floats are in hexadecimal, soft labels are f32.
+A case has the parameters that were drawn, u8 rows [N,3,H,W], and what came out: torchvision's rows
+are f32, normalized before they are mixed, timm's are u8. Bytes and floats are in hexadecimal, soft
+labels are f32.
 """
 import json
 import random

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes base/normal_table.c: quantiles of the normal distribution at the nodes that base/normal.h names.
+"""Makes base/normal_table.c: quantiles of the normal distribution at the nodes that base/normal.h
+names.
 
 usage: make_normal_table.py > base/normal_table.c      (needs Python's standard library only)
 """

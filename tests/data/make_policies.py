@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes image_policies.json: CRC-32 of what torchvision v1's operations make of images, draws and pixels together.
+"""Makes image_policies.json: CRC-32 of what torchvision v1's operations make of images, draws and
+pixels together.
 
-usage: make_policies.py > image_policies.json      (needs torch, torchvision 0.29 and Pillow 13; the tests do not)
+usage: make_policies.py > image_policies.json
+    (needs torch, torchvision 0.29 and Pillow 13; the tests do not)
 
-Each seed of torch's generator has one image of make_image_calls.py. tests/transforms/test_policies.c draws from the same
-stream and changes the same images.
+Each seed of torch's generator has one image of make_image_calls.py.
+tests/transforms/test_policies.c draws from the same stream and changes the same images.
 """
 import json
 import sys

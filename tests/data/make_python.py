@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes python.json anew: pixels and orders of torch's DataLoader, which the Python package has to equal.
+"""Makes python.json anew: pixels and orders of torch's DataLoader, which the Python package has to
+equal.
 
-    python3 tests/data/make_python.py       needs torch 2.15, torchvision 0.29, Pillow 13 and NumPy; tests read only the file
+    python3 tests/data/make_python.py
+    needs torch 2.15, torchvision 0.29, Pillow 13 and NumPy; tests read only the file
 
-What changes in it is a difference between two versions of them. The cases are in tests/python/golden_cases.py.
+What changes in it is a difference between two versions of them. The cases are in
+tests/python/golden_cases.py.
 """
 import base64
 import io

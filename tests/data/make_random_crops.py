@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes random_crops.json anew: torchvision v1's RandomCrop with each padding mode, on PIL images.
 
-    python3 tests/data/make_random_crops.py       needs torch, torchvision, pillow and numpy; tests read only the file
+    python3 tests/data/make_random_crops.py
+    needs torch, torchvision, pillow and numpy; tests read only the file
 
 What changes in it is a difference between two versions of them.
 """
@@ -19,7 +20,8 @@ from torchvision import transforms
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Width, height, crop's height and width, padding: padding below, at and beyond the sides, nothing to draw, single pixels.
+# Width, height, crop's height and width, padding: padding below, at and beyond the sides, nothing
+# to draw, single pixels.
 SIZES = [(32, 32, 32, 32, 4), (32, 32, 40, 40, 4), (20, 31, 24, 9, 8), (9, 7, 30, 30, 14),
          (5, 3, 40, 50, 24), (1, 1, 9, 9, 4), (1, 6, 11, 13, 7), (6, 1, 13, 11, 7),
          (2, 2, 17, 15, 9), (50, 40, 8, 8, 30), (60, 45, 224, 224, 100), (24, 18, 18, 24, 0), ]

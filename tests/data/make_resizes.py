@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the golden resizes of this folder anew, with the Pillow that is installed. They are Pillow 13.0.0's.
+"""Makes the golden resizes of this folder anew, with the Pillow that is installed. They are Pillow
+13.0.0's.
 
-    python3 tests/data/make_resizes.py       needs pillow==13.0.0 and numpy; tests read only the files
+    python3 tests/data/make_resizes.py
+    needs pillow==13.0.0 and numpy; tests read only the files
 
-resize_bilinear.json keeps its sizes and boxes; resize_filters.json has every filter and the sizes below. What changes in a file is a difference between two versions of Pillow.
+resize_bilinear.json keeps its sizes and boxes; resize_filters.json has every filter and the sizes
+below. What changes in a file is a difference between two versions of Pillow.
 """
 import json
 import os

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes sampler_orders.json: orders of torchvision's RASampler, timm's RepeatAugSampler and torch's WeightedRandomSampler.
+"""Makes sampler_orders.json: orders of torchvision's RASampler, timm's RepeatAugSampler and torch's
+WeightedRandomSampler.
 
-usage: make_sampler_orders.py RASAMPLER > sampler_orders.json    (needs torch 2.x and timm 1.0; the tests do not)
+usage: make_sampler_orders.py RASAMPLER > sampler_orders.json
+    (needs torch 2.x and timm 1.0; the tests do not)
 
-RASAMPLER is references/classification/sampler.py of torchvision's repository, which its package does not contain.
+RASAMPLER is references/classification/sampler.py of torchvision's repository, which its package
+does not contain.
 
-A case has the length of a rank's order, its first indices, and a CRC-32 over all of them and over their occurrences:
-how often the order of all ranks has had the index before, counted here from the orders of all ranks. The weights of a
-case are (i * 7919 % 1009 + 1) ** power, as f64, and 0 for each `zero_each`-th sample. A drawn order is dealt out to ranks
-as DistributedSampler deals: rank r of W has its positions r, r + W, ..., and a last short round begins again.
+A case has the length of a rank's order, its first indices, and a CRC-32 over all of them and over
+their occurrences: how often the order of all ranks has had the index before, counted here from the
+orders of all ranks. The weights of a case are (i * 7919 % 1009 + 1) ** power, as f64, and 0 for
+each `zero_each`-th sample. A drawn order is dealt out to ranks as DistributedSampler deals: rank r
+of W has its positions r, r + W, ..., and a last short round begins again.
 """
 import importlib.util
 import json

@@ -4,10 +4,11 @@
 
 usage: make_timm.py > timm.json      (needs timm 1.0, NumPy and Pillow 13; the tests do not)
 
-"levels": CRC-32 of an operation with a magnitude, over RGB images of all sizes of make_image_calls.py; "negates" and
-"part" stand for what Python's random would draw. "draws": of N samples of a policy on an image of 100 x 100, how many
-have as their first call which one (its name, its value in steps, its filter), and which calls at all.
-tests/transforms/test_timm.c has the same questions.
+"levels": CRC-32 of an operation with a magnitude, over RGB images of all sizes of
+make_image_calls.py; "negates" and "part" stand for what Python's random would draw. "draws": of N
+samples of a policy on an image of 100 x 100, how many have as their first call which one (its name,
+its value in steps, its filter), and which calls at all. tests/transforms/test_timm.c has the same
+questions.
 """
 import collections
 import json

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes timm_loader.json: what timm's evaluation transforms make of the images in python.json, and orders of its samplers.
+"""Makes timm_loader.json: what timm's evaluation transforms make of the images in python.json, and
+orders of its samplers.
 
-usage: make_timm_loader.py > timm_loader.json      (needs timm 1.0, torchvision 0.29 and Pillow 13; the tests do not)
+usage: make_timm_loader.py > timm_loader.json
+    (needs timm 1.0, torchvision 0.29 and Pillow 13; the tests do not)
 
-Keys of "pixels" are the library's texts; each value is a checksum of the u8 pixels for each image, by name. Orders are of
-the first epochs of each rank.
+Keys of "pixels" are the library's texts; each value is a checksum of the u8 pixels for each image,
+by name. Orders are of the first epochs of each rank.
 """
 import base64
 import io

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replays the lines of `millrace export --explain` with Pillow and torchvision and compares the pixels.
+"""Replays the lines of `millrace export --explain` with Pillow and torchvision and compares the
+pixels.
 
-usage: replay_explain.py FOLDER X.npy FILE.jsonl      (needs Pillow 13, torchvision 0.29, NumPy; the tests do not)
+usage: replay_explain.py FOLDER X.npy FILE.jsonl
+    (needs Pillow 13, torchvision 0.29, NumPy; the tests do not)
 
-FOLDER is the dataset's folder, X.npy was exported as u8. Prints how many rows and bytes differ, and exits 1 if any do.
-gaussian_blur is torchvision's float convolution: rows with it may differ by 1 and are counted alone.
+FOLDER is the dataset's folder, X.npy was exported as u8. Prints how many rows and bytes differ, and
+exits 1 if any do. gaussian_blur is torchvision's float convolution: rows with it may differ by 1
+and are counted alone.
 """
 import json
 import os
@@ -36,7 +39,9 @@ def replay(image, calls):
 
 
 def compare(folder, rows, lines):
-    """Rows, rows that differ, bytes that differ, the greatest difference: without and with gaussian_blur."""
+    """Rows, rows that differ, bytes that differ, the greatest difference: without and with
+    gaussian_blur.
+    """
     counts = {False: [0, 0, 0, 0], True: [0, 0, 0, 0]}
     for row, line in zip(rows, lines, strict=True):
         sample = json.loads(line)

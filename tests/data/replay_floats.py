@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replays the lines of `millrace export --explain` up to the erased and mixed floats, and compares the bits.
+"""Replays the lines of `millrace export --explain` up to the erased and mixed floats, and compares
+the bits.
 
-usage: replay_floats.py FOLDER X.npy FILE.jsonl MEAN STD BATCH   (needs Pillow 13, torch, torchvision 0.29; the tests do not)
+usage: replay_floats.py FOLDER X.npy FILE.jsonl MEAN STD BATCH
+    (needs Pillow 13, torch, torchvision 0.29; the tests do not)
 
-FOLDER is the dataset's folder. X.npy was exported as f32, nchw, with normalize(mean=MEAN,std=STD,exact) and
-random_erasing, mixup or cutmix, in batches of BATCH rows. MEAN and STD are numbers with commas between. Boxes of
-value=random are compared by mean and deviation alone: their numbers are not torch's. Where rows are mixed too, they are
-not replayed. Prints what differs, and exits 1 if anything does.
+FOLDER is the dataset's folder. X.npy was exported as f32, nchw, with
+normalize(mean=MEAN,std=STD,exact) and random_erasing, mixup or cutmix, in batches of BATCH rows.
+MEAN and STD are numbers with commas between. Boxes of value=random are compared by mean and
+deviation alone: their numbers are not torch's. Where rows are mixed too, they are not replayed.
+Prints what differs, and exits 1 if anything does.
 """
 import json
 import os

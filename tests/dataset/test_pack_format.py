@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_pack_format.py MILLRACE MAKE_FOLDER: docs/pack-format.md is enough to read a pack.
 
-A reader that knows nothing but that page: index, checksums, row tables, tiles. What it reads is compared with the files
-that were packed and with the pixels that millrace exports. The reader must not be mended by looking at the C code: where
-the two differ, one of page and code is wrong.
+A reader that knows nothing but that page: index, checksums, row tables, tiles. What it reads is
+compared with the files that were packed and with the pixels that millrace exports. The reader must
+not be mended by looking at the C code: where the two differ, one of page and code is wrong.
 """
 import ast
 import math
@@ -302,7 +302,9 @@ class Scan:
 
 
 def decode_by_marks(sample, first_row, last_row, first_column, last_column):
-    """Blocks by (component, row, column), dequantised, of some MCUs, from their marks and the bytes of their rows."""
+    """Blocks by (component, row, column), dequantised, of some MCUs, from their marks and the bytes
+    of their rows.
+    """
     head, scan_at, places, predictors = read_marks(sample["marks"])
     header, template, rows = read_head(head), sample["template"], sample["rows"]
     n_components = len(header["components"])
@@ -395,7 +397,9 @@ def export(millrace, folder, name, place):
 
 
 def compare_brightness(sample, shape, pixels):
-    """The first component is grey, or the brightness that red, green and blue make; where none of them was cut off."""
+    """The first component is grey, or the brightness that red, green and blue make; where none of
+    them was cut off.
+    """
     height, width = shape[2:]
     assert (width, height) == (sample["width"], sample["height"])
     blocks, n_components = read_blocks(sample)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_binding.py LIBRARY MAKE_FOLDER: reads an epoch through nothing but the library's symbols, as a binding does.
+"""test_binding.py LIBRARY MAKE_FOLDER: reads an epoch through nothing but the library's symbols, as
+a binding does.
 
-No macro and no layout of an options struct is copied here: numbers come from mr_constant(), options are set by name.
+No macro and no layout of an options struct is copied here: numbers come from mr_constant(), options
+are set by name.
 """
 
 import ctypes

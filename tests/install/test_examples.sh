@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_examples.sh EXAMPLES MAKE_FOLDER: each example does what its first comment says, on data made here.
+# test_examples.sh EXAMPLES MAKE_FOLDER: each example does what its first comment says, on data made
+# here.
 set -eu
 
 examples=$1
@@ -45,7 +46,8 @@ grep -q 'class_0/0003.jpg' "$folder/errors" || fail "shortest does not name the 
 "$examples/own_samples" >"$folder/own" || fail "own_samples ended with status $?"
 test "$(awk '{ print $5 + $6 + $7 + $8 }' "$folder/own")" -eq 1000 || fail "own_samples: $(cat "$folder/own")"
 
-# 10 windows and a bit: 1 + 9 x 1024 + 1024 tokens, then 100 more. All tokens are equal, so each target repeats its input.
+# 10 windows and a bit: 1 + 9 x 1024 + 1024 tokens, then 100 more. All tokens are equal, so each
+# target repeats its input.
 head -c $(((1 + 10 * 1024 + 100) * 2)) /dev/zero >"$folder/tokens.bin"
 "$examples/tokens" "$folder/tokens.bin" >"$folder/tokens" || fail "tokens ended with status $?"
 test "$(sum '' 3 "$folder/tokens")" -eq 10 || fail "tokens shows another number of windows than 10"

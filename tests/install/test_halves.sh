@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_halves.sh: configures millrace where other packages are half there: a runtime without headers, a header without its
-# library, a .pc file that points nowhere, an old version. Every optional part is then left out, the summary names what is
-# missing, and only what is needed ends the configuration. Once they are complete, the next configuration finds them. The
-# packages are files made here; nothing of the machine is found except for the compilers.
+# test_halves.sh: configures millrace where other packages are half there: a runtime without
+# headers, a header without its library, a .pc file that points nowhere, an old version. Every
+# optional part is then left out, the summary names what is missing, and only what is needed ends
+# the configuration. Once they are complete, the next configuration finds them. The packages are
+# files made here; nothing of the machine is found except for the compilers.
 set -eu
 
 folder=$(mktemp -d)
@@ -36,8 +37,8 @@ END
     touch "$place/include/$4" "$place/lib/lib$3.so" "$place/lib/lib$3.a"
 }
 
-# Its wrapper is one of Open MPI's kind: it compiles, and says how. FindMPI also looks where the compiler does, so the library
-# has a name that no machine has.
+# Its wrapper is one of Open MPI's kind: it compiles, and says how. FindMPI also looks where the
+# compiler does, so the library has a name that no machine has.
 make_mpi() {
     mkdir "$place/mpi"
     cat >"$place/mpi/mpi.h" <<END
@@ -98,7 +99,8 @@ make_place() {
     make_cuda 13000 13.0
 }
 
-# configure [OPTIONS]: from nothing, but for what the first one has found out about the compilers. Prints what follows in $log.
+# configure [OPTIONS]: from nothing, but for what the first one has found out about the compilers.
+# Prints what follows in $log.
 configure() {
     log=$folder/log
     rm -rf "$folder/build"
@@ -118,7 +120,8 @@ has() {
     grep -qF -- " $1" "$log" || fail "$case: not printed: $1: $(cat "$log")"
 }
 
-# ends CASE WORDS [OPTIONS]: what is needed, or was asked for by name, ends the configuration; WORDS say what is missing.
+# ends CASE WORDS [OPTIONS]: what is needed, or was asked for by name, ends the configuration; WORDS
+# say what is missing.
 ends() {
     case=$1
     words=$2

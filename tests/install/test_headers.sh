@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Each public header compiles alone, as C17 and as C++17, without a warning. So do the initialisers of all structs with a
-# struct_size, the program that README.md shows, and the loop at the top of millrace.h.
+# Each public header compiles alone, as C17 and as C++17, without a warning. So do the initialisers
+# of all structs with a struct_size, the program that README.md shows, and the loop at the top of
+# millrace.h.
 #
-# A struct with a struct_size ends with its last field. In padding after it, a later field would have its place within the
-# struct_size of today's callers, who leave padding unspecified. Where this fails, give the field 8 bytes or place it before a
-# pointer.
+# A struct with a struct_size ends with its last field. In padding after it, a later field would
+# have its place within the struct_size of today's callers, who leave padding unspecified. Where
+# this fails, give the field 8 bytes or place it before a pointer.
 set -eu
 
 strict='-Wall -Wextra -Wpedantic -Werror -fsyntax-only'

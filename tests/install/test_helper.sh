@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_helper.sh BUILD MAKE_FOLDER REFUSE: where no program can be started from a descriptor, the installed worker
-# helper is found from where library and program lie now, in an installation that was moved; where there is none, the
-# words say so.
+# test_helper.sh BUILD MAKE_FOLDER REFUSE: where no program can be started from a descriptor, the
+# installed worker helper is found from where library and program lie now, in an installation that
+# was moved; where there is none, the words say so.
 set -eu
 
 build=$1
@@ -16,7 +16,8 @@ fail() {
     exit 1
 }
 
-# check NAME COMMAND...: two workers, both of the installed program, and the pixels of the workers from a descriptor.
+# check NAME COMMAND...: two workers, both of the installed program, and the pixels of the workers
+# from a descriptor.
 check() {
     name=$1
     shift

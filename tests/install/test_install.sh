@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_install.sh BUILD MAKE_FOLDER: installs, moves the installed tree, and builds examples/first_batch.c against it by
-# find_package and by pkg-config, as C17 and C++17, shared and static. All programs print the same lines about a small
-# folder of images, and the static one does so in another directory with the installed tree gone. group_alone.c does the
-# same for the process group. Then find_package() with other components, make in a copy of
-# the examples, and what needs no other package. No installed file
-# names a folder of the build, and README's line removes them all.
+# test_install.sh BUILD MAKE_FOLDER: installs, moves the installed tree, and builds
+# examples/first_batch.c against it by find_package and by pkg-config, as C17 and C++17, shared and
+# static. All programs print the same lines about a small folder of images, and the static one does
+# so in another directory with the installed tree gone. group_alone.c does the same for the process
+# group. Then find_package() with other components, make in a copy of the examples, and what needs
+# no other package. No installed file names a folder of the build, and README's line removes them
+# all.
 set -eu
 
 build=$1
@@ -28,7 +29,8 @@ run_program() {
     echo "ok: $1"
 }
 
-# run_group NAME PROGRAM: the two libraries act as one: the log line of one goes to the function that the other was given.
+# run_group NAME PROGRAM: the two libraries act as one: the log line of one goes to the function
+# that the other was given.
 run_group() {
     "$2" >"$folder/$1.txt" || fail "$1 ended with status $?"
     grep -q '^log: 1 .*3' "$folder/$1.txt" || fail "$1: no log line of libmillrace-dist: $(cat "$folder/$1.txt")"
@@ -41,7 +43,8 @@ is_static() {
     if readelf -d "$1" | grep NEEDED; then fail "$1 is linked with -static and needs shared libraries"; fi
 }
 
-# find_millrace ARGUMENTS...: a project that only calls find_package(millrace ARGUMENTS...); it must define all targets.
+# find_millrace ARGUMENTS...: a project that only calls find_package(millrace ARGUMENTS...); it must
+# define all targets.
 find_millrace() {
     rm -rf "$folder/find"
     mkdir "$folder/find"
@@ -213,7 +216,8 @@ echo "ok: millrace and millrace-dist need no other package"
 
 echo "== uninstalled"
 cmake --install "$build" --prefix "$folder/removed" >/dev/null
-# The page's line, with this build's list. Another test that installs from the same build holds the same lock.
+# The page's line, with this build's list. Another test that installs from the same build holds the
+# same lock.
 line=$(sed -n 's|^sudo \(xargs .*\)<build/release/install_manifest.txt.*|\1|p' "$SOURCE/docs/install.md")
 test -n "$line" || fail "docs/install.md does not say how to uninstall"
 sh -c "$line" <"$build/install_manifest.txt" || fail "'$line' ended with status $?"

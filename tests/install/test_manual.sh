@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_manual.sh DIR AWK: every function of cmake/*.map has a page in DIR with its name, its prototype and a text, which
-# groff reads without a warning; every page that is referred to is there. Then headers that docs/man/pages.awk must refuse.
+# test_manual.sh DIR AWK: every function of cmake/*.map has a page in DIR with its name, its
+# prototype and a text, which groff reads without a warning; every page that is referred to is
+# there. Then headers that docs/man/pages.awk must refuse.
 set -eu
 
 pages=$1

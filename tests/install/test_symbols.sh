@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_symbols.sh LIBMILLRACE.so LIBMILLRACE.a LIBMILLRACE-DIST.so LIBMILLRACE-DIST.a CUDA: each shared library exports
-# exactly the functions that its public headers mark MR_API; libmillrace.so also exports what headers of base/ mark
-# MR_BASE_EXPORT, for the other library. Every global name of the static libraries begins with mr_ (except those of NVTX's
-# headers: weak, with their version in the name). libmillrace-dist.a has no object of libmillrace.a. Where CUDA is OFF,
-# libmillrace.so cannot open a connection.
+# test_symbols.sh LIBMILLRACE.so LIBMILLRACE.a LIBMILLRACE-DIST.so LIBMILLRACE-DIST.a CUDA: each
+# shared library exports exactly the functions that its public headers mark MR_API; libmillrace.so
+# also exports what headers of base/ mark MR_BASE_EXPORT, for the other library. Every global name
+# of the static libraries begins with mr_ (except those of NVTX's headers: weak, with their version
+# in the name). libmillrace-dist.a has no object of libmillrace.a. Where CUDA is OFF, libmillrace.so
+# cannot open a connection.
 set -eu
 
 folder=$(mktemp -d)
@@ -12,8 +13,8 @@ trap 'rm -rf "$folder"' EXIT
 cd "$SOURCE/include/millrace"
 dist='group.h launch.h metrics.h run.h'
 
-# list_declared HEADERS...: the functions that they mark for export. A declaration may break before its name: join the lines
-# up to the semicolon, then take the name before the bracket.
+# list_declared HEADERS...: the functions that they mark for export. A declaration may break before
+# its name: join the lines up to the semicolon, then take the name before the bracket.
 list_declared() {
     cat "$@" | awk '
     /^MR_(API|BASE_EXPORT) / { text = ""; reading = 1 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hold the rules of the tree that a compiler does not see: lint.py ROOT prints findings and exits 1 if there are any.
-lint.py ROOT --tests-of FILE prints the tests that reach FILE.
+"""Hold the rules of the tree that a compiler does not see: lint.py ROOT prints findings and exits 1
+if there are any. lint.py ROOT --tests-of FILE prints the tests that reach FILE.
 
-The rooms and who may include whom are the table ROOMS; outside libraries and the only files that may see them are the
-table OUTSIDE. A header in neither table is a finding, so a new dependency cannot come in unnoticed.
+The rooms and who may include whom are the table ROOMS; outside libraries and the only files that
+may see them are the table OUTSIDE. A header in neither table is a finding, so a new dependency
+cannot come in unnoticed.
 """
 
 import collections
@@ -16,8 +17,8 @@ import sys
 MAX_LINES = 660
 MAX_SOURCES = 64  # in one folder; past that, look for the second room in it
 
-# Room: the rooms, or single headers, that it may include beside its own. Public headers are open to all. A folder of a
-# room that is not named here (transforms/simd) is part of that room.
+# Room: the rooms, or single headers, that it may include beside its own. Public headers are open to
+# all. A folder of a room that is not named here (transforms/simd) is part of that room.
 ENGINE = {"base", "dist/group/engine_table.h"}
 ROOMS = {
     "base": set(),
@@ -92,7 +93,8 @@ HASH_COMMENT = (".cmake", ".py", ".awk", ".sh", "CMakeLists.txt")
 # In a Turkish locale "I" and "i" are different letters. The programs in tools/ never set a locale.
 LOCALE_CASE = re.compile(r"^[^/*]*\b(strn?casecmp|tolower|toupper)\([^)]")
 NO_LOCALE = set(ROOMS) - {"tools", "examples"}
-# A user's name may be that of a FIFO, whose opening waits. Only folders and new files are opened without that function.
+# A user's name may be that of a FIFO, whose opening waits. Only folders and new files are opened
+# without that function.
 OPENED = re.compile(r"(?<![\w.>])(open|openat|fopen)\(")
 OPENED_RIGHTLY = re.compile(r"O_DIRECTORY|O_EXCL")
 NAMED_BY_USERS = {"base", "sampler", "dataset", "packs", "cache"}
@@ -104,7 +106,9 @@ Include = collections.namedtuple("Include", "line name quoted")
 
 
 def tree_files(root):
-    """Paths relative to root, without build folders, hidden folders other than .ci, golden files and corpora."""
+    """Paths relative to root, without build folders, hidden folders other than .ci, golden files
+    and corpora.
+    """
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
             f for f in folders
@@ -131,14 +135,18 @@ def is_code(path):
 
 
 def room_of(path):
-    """The room of ROOMS in which path lies, "dist/gloo" for dist/gloo/gloo_mesh.cc; else its first folder."""
+    """The room of ROOMS in which path lies, "dist/gloo" for dist/gloo/gloo_mesh.cc; else its first
+    folder.
+    """
     parts = path.split("/")
     two = "/".join(parts[:2])
     return two if two in ROOMS else parts[0]
 
 
 def includes_of(root, path):
-    """Names are written from the root, except in examples/, which users copy: there a plain name is of that folder."""
+    """Names are written from the root, except in examples/, which users copy: there a plain name is
+    of that folder.
+    """
     found = []
     for number, line in enumerate(read_lines(root, path), 1):
         match = INCLUDE.match(line)
@@ -209,8 +217,8 @@ def check_includes(root, files, report):
 
 def check_workers(root, files, report):
     """
-    What runs in a worker reaches neither the process group nor CUDA through any chain of includes. A header stands for
-    its .c file too.
+    What runs in a worker reaches neither the process group nor CUDA through any chain of includes.
+    A header stands for its .c file too.
     """
     pending = [p for p in files if any(fnmatch.fnmatch(p, w) for w in WORKERS)]
     came_from = {p: None for p in pending}
@@ -236,7 +244,9 @@ def chain(came_from, path):
 
 
 def check_circles(root, files, report):
-    """Files of the rooms do not include each other in circles. A header and its source are one; so is x_impl.h with x.c."""
+    """Files of the rooms do not include each other in circles. A header and its source are one; so
+    is x_impl.h with x.c.
+    """
     def unit(path):
         return os.path.splitext(path)[0].removesuffix("_impl")
 
@@ -276,7 +286,9 @@ def check_names(files, report):
 
 
 def check_folders(files, report):
-    """A folder can be taken in at a glance. tests/ follows the rooms, and several tests may reach one file."""
+    """A folder can be taken in at a glance. tests/ follows the rooms, and several tests may reach
+    one file.
+    """
     counts = collections.Counter(
         os.path.dirname(p) for p in files if is_code(p) and not p.startswith("tests/"))
     for folder, n in sorted(counts.items()):
@@ -363,7 +375,9 @@ def check_readme(root, files, report):
 
 
 def check_needed(root, files, report):
-    """docs/install.md names what the build needs: each package of script/setup, or that CMake says is missing."""
+    """docs/install.md names what the build needs: each package of script/setup, or that CMake says
+    is missing.
+    """
     page = "docs/install.md"
     named = set(re.findall(r"`([^`\s]+)`", "\n".join(read_lines(root,
                                                                 page)))) if page in files else None
@@ -398,7 +412,9 @@ MAY_NAME_FIGURES = (".md", ".h", ".scd", ".py")
 
 
 def words_of(lines):
-    """The text without line breaks and without the marks of comments, and the line of each of its characters."""
+    """The text without line breaks and without the marks of comments, and the line of each of its
+    characters.
+    """
     text, places = "", []
     for number, line in enumerate(lines, 1):
         for word in re.sub(r"^\s*(?:/?\*+|#+)\s", "", line).split():
@@ -408,7 +424,9 @@ def words_of(lines):
 
 
 def check_figures(root, files, report):
-    """A figure is the same on all pages that name it, and is in the page of results that it is from."""
+    """A figure is the same on all pages that name it, and is in the page of results that it is
+    from.
+    """
     if FIGURES not in files:
         return
     pages = {
@@ -529,7 +547,8 @@ def included_by(root, files):
 
 
 def tests_of(root, path):
-    """The tests in C that see a declaration of what path defines, those with the fewest headers in between first.
+    """The tests in C that see a declaration of what path defines, those with the fewest headers in
+    between first.
 
     What only its own room sees, like a vector kernel, has the tests of the files that use it.
     """

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each rule of lint.py finds its violation in a small tree, and finds nothing in a tree that keeps all rules."""
+"""Each rule of lint.py finds its violation in a small tree, and finds nothing in a tree that keeps
+all rules.
+"""
 
 import os
 import sys
@@ -162,7 +164,8 @@ class LintFinds(unittest.TestCase):
             ["loader:1: 65 source files, above 64"])
 
 
-# Who reaches what: the header of a file, a header that includes it, a test's rig, and a function that only its room sees.
+# Who reaches what: the header of a file, a header that includes it, a test's rig, and a function
+# that only its room sees.
 REACH = {
     "dataset/catalog.h": TAG + "int mr_catalog_count(void);\n", "dataset/catalog.c": TAG +
     '#include "dataset/catalog.h"\nint mr_catalog_count(void)\n{\n    return 1;\n}\n',

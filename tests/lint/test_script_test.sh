@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_script_test.sh SOURCE: script/test runs the tests that were asked for, and refuses what ctest would ignore. Its
-# neighbours setup and build are replaced, and there are three small tests.
+# test_script_test.sh SOURCE: script/test runs the tests that were asked for, and refuses what ctest
+# would ignore. Its neighbours setup and build are replaced, and there are three small tests.
 set -eu
 
 folder=$(mktemp -d)

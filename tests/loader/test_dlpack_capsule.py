@@ -36,7 +36,9 @@ class Loader:
         must(library.mr_loader_create(self.dataset, None, None, ctypes.byref(self.handle), None))
 
     def capsule(self, name):
-        """The next batch's data as a capsule that alone holds the batch, with its tensor; None if all are lent."""
+        """The next batch's data as a capsule that alone holds the batch, with its tensor; None if
+        all are lent.
+        """
         batch, tensor = ctypes.c_void_p(), ctypes.c_void_p()
         status = self.library.mr_loader_next(self.handle, FOREVER, ctypes.byref(batch))
         if status == ERR_STATE:

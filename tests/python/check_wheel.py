@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold of a wheel: check_wheel.py WHEEL FOLDER... prints what does not, and exits 1.
 
-The wheel has the package, one library that exports nothing but mr_* and needs nothing but the C library (its version by
-the wheel's tag), the command, a static worker helper, and licences. No program in it names a FOLDER, which are those that it
-was built in. Needs binutils.
+The wheel has the package, one library that exports nothing but mr_* and needs nothing but the C
+library (its version by the wheel's tag), the command, a static worker helper, and licences. No
+program in it names a FOLDER, which are those that it was built in. Needs binutils.
 """
 import os
 import re

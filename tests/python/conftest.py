@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the package's tests, and how pytest ends: 77 for ctest if every test was skipped.
 
-tests/python/CMakeLists.txt sets the environment: MILLRACE_LIBRARY, PYTHONPATH, MR_MAKE_FOLDER (makes a folder of images)
-and MR_COMMAND (the command millrace).
+tests/python/CMakeLists.txt sets the environment: MILLRACE_LIBRARY, PYTHONPATH, MR_MAKE_FOLDER
+(makes a folder of images) and MR_COMMAND (the command millrace).
 """
 import contextlib
 import os
@@ -24,7 +24,9 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory):
-    """Makes a folder of images, some of which are PNG, and returns its path: make_folder(classes, images_of_each)."""
+    """Makes a folder of images, some of which are PNG, and returns its path: make_folder(classes,
+    images_of_each).
+    """
     def make(n_classes, n_images, where=None):
         folder = str(where or tmp_path_factory.mktemp("data") / "images")
         subprocess.run([os.environ["MR_MAKE_FOLDER"], folder,

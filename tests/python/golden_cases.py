@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/data/python.json is about: tests/data/make_python.py runs these cases with torch, and test_goldens.py compares.
+"""What tests/data/python.json is about: tests/data/make_python.py runs these cases with torch, and
+test_goldens.py compares.
 
 torch and its modules come in as arguments, so that a test can read the texts without them.
 """
@@ -19,7 +20,8 @@ def word(T, name):
     return getattr(T.InterpolationMode, name)
 
 
-# Name: the library's text, the dtype, and what makes the transform of torchvision's from (T, torch).
+# Name: the library's text, the dtype, and what makes the transform of torchvision's from (T,
+# torch).
 V1 = {
     "resize, crop": ("resize(24)+center_crop(16)" + DIVIDED, "f32", lambda T, torch:
                      [T.Resize(24), T.CenterCrop(16), T.ToTensor()]),
@@ -128,11 +130,13 @@ RANKS = [(world, rank) for world in (1, 2, 3) for rank in range(world)]
 
 
 def torch_orders(kind, torch, dataset, name, world, rank, **options):
-    """Orders of N_EPOCHS passes of a DataLoader, and after each the number that torch's generator would draw next.
+    """Orders of N_EPOCHS passes of a DataLoader, and after each the number that torch's generator
+    would draw next.
 
     kind     the class of the DataLoader
     dataset  its labels are its indices
-    A rank draws by itself from its part of the dataset, a Subset, unless its sampler is a DistributedSampler.
+    A rank draws by itself from its part of the dataset, a Subset, unless its sampler is a
+    DistributedSampler.
     """
     data, sampler = torch.utils.data, None
     if name in DISTRIBUTED:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package's copy of the public headers is the headers: structs, constants and prototypes.
 
-Both sides are parsed. Offsets, sizes and values come from the compiler: a generated program prints them. The environment
-has CC and MR_HEADERS.
+Both sides are parsed. Offsets, sizes and values come from the compiler: a generated program prints
+them. The environment has CC and MR_HEADERS.
 """
 import ast
 import ctypes
@@ -39,7 +39,9 @@ def read_headers():
 
 
 def fields_of(body):
-    """A struct's fields, in order, with what is declared: "uint32_t lo, hi;", "char text[9];", "void (*fn)(void *user);"."""
+    """A struct's fields, in order, with what is declared: "uint32_t lo, hi;", "char text[9];",
+    "void (*fn)(void *user);".
+    """
     fields = {}
     for declaration in body.split(";"):
         function = re.search(r"\(\*(\w+)\)\(", declaration)
@@ -111,7 +113,9 @@ def test_structs_have_the_headers_fields(struct):
 
 
 def expected_type(declared):
-    """What the package should have for a field as C declares it; "pointer" for pointers of all kinds."""
+    """What the package should have for a field as C declares it; "pointer" for pointers of all
+    kinds.
+    """
     array = re.fullmatch(r"(.*?)\[(.*)\]", declared)
     if array:
         return expected_type(array.group(1)), array.group(2)

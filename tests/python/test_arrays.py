@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a batch by every protocol, and how long the batch's slot is held by whoever uses one."""
+"""Arrays of a batch by every protocol, and how long the batch's slot is held by whoever uses one.
+"""
 import ctypes
 import functools
 import gc

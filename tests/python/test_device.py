@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on a GPU, and page-locked ones, on the double of the CUDA runtime. The double says on its own, by its exit status,
-whether accesses were without an order.
+"""Batches on a GPU, and page-locked ones, on the double of the CUDA runtime. The double says on its
+own, by its exit status, whether accesses were without an order.
 
-MILLRACE_LIBRARY is a library on the double, MR_DOUBLE the double itself, MR_CUDA_DOUBLE="devices=2,policy=late".
+MILLRACE_LIBRARY is a library on the double, MR_DOUBLE the double itself,
+MR_CUDA_DOUBLE="devices=2,policy=late".
 """
 import ctypes
 import functools
@@ -107,7 +108,9 @@ def test_dlpack_knows_streams(make_loader, make_stream):
 
 
 class Reader:
-    """A framework on two GPUs: its kernels read and overwrite arrays on the default stream of each array's device, and run late."""
+    """A framework on two GPUs: its kernels read and overwrite arrays on the default stream of each
+    array's device, and run late.
+    """
 
     def __init__(self, stream=None):
         self.stream, self.sums = stream, []
@@ -208,7 +211,9 @@ def test_a_plain_loop_goes_on(make_loader):
 
 @pytest.fixture
 def copies(make_loader, make_stream):
-    """What arrives of each batch's images that a stream copies while the batches are released. All copies run late."""
+    """What arrives of each batch's images that a stream copies while the batches are released. All
+    copies run late.
+    """
     def copy(tell):
         loader, stream = make_loader(pin_memory=True, batch_size=1, n_slots=3), make_stream()
         assert loader.options["pin_memory"]

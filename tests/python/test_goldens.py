@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixels and orders are those of PyPI's torch, torchvision and Pillow: tests/data/python.json, with the torch that is here, or
-with none."""
+"""Pixels and orders are those of PyPI's torch, torchvision and Pillow: tests/data/python.json, with
+the torch that is here, or with none.
+"""
 import array
 import base64
 import json
@@ -241,7 +242,9 @@ def numbered(folder):
 @pytest.mark.parametrize("world, rank", cases.RANKS)
 @pytest.mark.parametrize("name", NAMES)
 def test_orders_of_the_drop_in(numbered, name, world, rank):
-    """Four epochs, and the state of torch's generator behind each, as the golden and as the torch that is here has them."""
+    """Four epochs, and the state of torch's generator behind each, as the golden and as the torch
+    that is here has them.
+    """
     golden = ORDERS[name, world, rank]
     expected = {"orders": golden["orders"], "next": golden["next"]}
     for workers in (0, 1):

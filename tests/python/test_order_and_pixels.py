@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python receives is what `millrace export` writes: the same indices, labels and bytes, epoch by epoch."""
+"""What Python receives is what `millrace export` writes: the same indices, labels and bytes, epoch
+by epoch.
+"""
 import json
 import os
 import subprocess

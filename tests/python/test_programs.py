@@ -30,7 +30,9 @@ def data(make_folder, tmp_path_factory):
 
 @pytest.fixture
 def run_changed(data):
-    """Runs a program after these replacements, which change at most so many lines, and returns its loaders."""
+    """Runs a program after these replacements, which change at most so many lines, and returns its
+    loaders.
+    """
     def run(name, changes, most_lines):
         with open(os.path.join(PROGRAMS, name), encoding="utf-8") as file:
             text = file.read()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""millrace.timm's create_loader beside timm's own: the same order, the same pixels, and what is not recognised."""
+"""millrace.timm's create_loader beside timm's own: the same order, the same pixels, and what is not
+recognised.
+"""
 import math
 import os
 import warnings
@@ -89,7 +91,9 @@ def test_evaluation_is_timms(images, create):
 
 
 def test_a_slot_is_held_until_its_batch_is_on_the_gpu(create, monkeypatch):
-    """A library without CUDA delivers on the host. Here meta tensors are those of a GPU, and the copy ends when it is waited for."""
+    """A library without CUDA delivers on the host. Here meta tensors are those of a GPU, and the
+    copy ends when it is waited for.
+    """
     loader, seen, n_taken = create(), [], 0
 
     class Event:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""millrace.torch's DataLoader beside torch's own: the same order, the same pixels, and what is not recognised."""
+"""millrace.torch's DataLoader beside torch's own: the same order, the same pixels, and what is not
+recognised.
+"""
 import copy
 import os
 import pickle
@@ -46,7 +48,8 @@ def folder(images):
 
 
 def assert_same(dataset, n=2, **options):
-    """Both loaders give the same batches, pass by pass, from the same state of torch's generator."""
+    """Both loaders give the same batches, pass by pass, from the same state of torch's generator.
+    """
     ours, torchs = DataLoader(dataset, **options), data.DataLoader(dataset, **options)
     assert explain(ours)["native"], explain(ours)["reason"]
     assert len(ours) == len(torchs)

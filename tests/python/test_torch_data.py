@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""millrace.torch's DataLoader: packs and lists in a folder's place, presets, erasing, and what is read ahead."""
+"""millrace.torch's DataLoader: packs and lists in a folder's place, presets, erasing, and what is
+read ahead.
+"""
 import os
 import pickle
 import subprocess

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of script/wheel, without the network: check_wheel.py finds each fault of wheels that are made up here, and the
-versions agree. The environment has CC."""
+"""Pieces of script/wheel, without the network: check_wheel.py finds each fault of wheels that are
+made up here, and the versions agree. The environment has CC.
+"""
 import os
 import re
 import shutil

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_calls.py RUN_EPOCHS MAKE_FOLDER MILLRACE: how many system calls a sample costs, as strace counts them.
+"""test_calls.py RUN_EPOCHS MAKE_FOLDER MILLRACE: how many system calls a sample costs, as strace
+counts them.
 
-One worker runs over a folder of small images, over a pack of it, and over a pack that keeps the files and their marks, once
-with some epochs and once with twice as many. The difference between the two runs holds no start and no end, only the calls for each sample and each batch. Exits with
-77 where nothing can be traced.
+One worker runs over a folder of small images, over a pack of it, and over a pack that keeps the
+files and their marks, once with some epochs and once with twice as many. The difference between the
+two runs holds no start and no end, only the calls for each sample and each batch. Exits with 77
+where nothing can be traced.
 
-strace makes every call slow, so the worker is the slow side here and the host waits for each batch; a program that finds
-its batches ready makes fewer calls than are counted here.
+strace makes every call slow, so the worker is the slow side here and the host waits for each batch;
+a program that finds its batches ready makes fewer calls than are counted here.
 """
 import collections
 import os

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/gpu as it is carried to a machine, without a GPU: what it runs, when it stops, what it leaves.
+"""bench/peers/gpu as it is carried to a machine, without a GPU: what it runs, when it stops, what
+it leaves.
 
-test_gpu_peers.py ROOT. The program that is carried is played by a script here, and torch is made to be missing.
+test_gpu_peers.py ROOT. The program that is carried is played by a script here, and torch is made to
+be missing.
 """
 
 import gzip

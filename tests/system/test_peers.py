@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers, bench/compare and bench/profile without any peer: arithmetic, messages with a process, tables.
+"""bench/peers, bench/compare and bench/profile without any peer: arithmetic, messages with a
+process, tables.
 
-test_peers.py ROOT [millrace-bench-ours millrace-bench-light mr_make_folder]; the programs' own cases are skipped
-without them. Peers are played by small scripts here.
+test_peers.py ROOT [millrace-bench-ours millrace-bench-light mr_make_folder]; the programs' own
+cases are skipped without them. Peers are played by small scripts here.
 """
 
 import importlib.machinery
@@ -543,7 +544,8 @@ class WholeRun(unittest.TestCase):
         self.assertIn("| ROI decode alone | missing:", text)
 
     def run_index(self, packer):
-        """The rows ours_index and ours_before; a line of sh plays the packer. Returns the result."""
+        """The rows ours_index and ours_before; a line of sh plays the packer. Returns the result.
+        """
         path = os.path.join(self.tree, "build", "peers", "millrace", "tools", "millrace")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

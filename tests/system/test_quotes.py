@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_quotes.py ROOT DOCUMENT...: checks that code which a document quotes is in the file that it names.
+"""test_quotes.py ROOT DOCUMENT...: checks that code which a document quotes is in the file that it
+names.
 
-A block of code after a line <!-- FILE --> is a quotation: ROOT/FILE must contain it, apart from indentation and line
-breaks; a line of three points leaves something out. A document whose marks are misspelt would pass without a check, so
-each document must have at least one quotation.
+A block of code after a line <!-- FILE --> is a quotation: ROOT/FILE must contain it, apart from
+indentation and line breaks; a line of three points leaves something out. A document whose marks are
+misspelt would pass without a check, so each document must have at least one quotation.
 """
 
 import re
@@ -33,7 +34,9 @@ def squeeze(text):
 
 
 def missing(block, code):
-    """The first line of the first part of the block that the code does not contain after the earlier parts."""
+    """The first line of the first part of the block that the code does not contain after the
+    earlier parts.
+    """
     start, part = 0, []
     for line in block + ["..."]:
         if line != "...":

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_extending.sh SOURCE CC FOLDER...: a kind of dataset and a reader are each added by a patch of under 100 lines. Applies
-# both to a copy of the sources and compiles only the rooms that they concern. FOLDER: where outside headers are.
+# test_extending.sh SOURCE CC FOLDER...: a kind of dataset and a reader are each added by a patch of
+# under 100 lines. Applies both to a copy of the sources and compiles only the rooms that they
+# concern. FOLDER: where outside headers are.
 set -eu
 
 source=$1

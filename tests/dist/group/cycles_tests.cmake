@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Many groups one after the other, in separate processes. With one argument, a backend, over another engine.
+# Many groups one after the other, in separate processes. With one argument, a backend, over another
+# engine.
 add_executable(cycles_rank cycles_rank.c)
 target_link_libraries(cycles_rank PRIVATE mr_dist mr_base mr_flags Threads::Threads ${CMAKE_DL_LIBS} m)
 

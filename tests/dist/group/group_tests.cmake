@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The group over the double of an engine. It is built as gloo's module in a separate folder, in MR_MODULE_PATH.
+# The group over the double of an engine. It is built as gloo's module in a separate folder, in
+# MR_MODULE_PATH.
 set(double_folder ${CMAKE_CURRENT_BINARY_DIR}/double)
 add_library(mr_engine_double MODULE engine_double.c)
 target_link_libraries(mr_engine_double PRIVATE mr_flags m)
@@ -24,7 +25,8 @@ foreach(name group group_alone group_check group_cycles group_deaths group_devic
   set_tests_properties(test_${name} PROPERTIES LABELS tsan)
 endforeach()
 
-# Only this program is linked with a double of CUDA's driver, which reports which memory a pointer belongs to.
+# Only this program is linked with a double of CUDA's driver, which reports which memory a pointer
+# belongs to.
 add_library(mr_driver_double SHARED driver_double.c driver_double.h)
 target_link_libraries(mr_driver_double PRIVATE mr_flags)
 set_target_properties(mr_driver_double PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY

@@ -7,7 +7,8 @@ foreach(name store_address store_ends store_greeting store_hostile store_keys st
   set_tests_properties(test_${name} PROPERTIES LABELS tsan)
 endforeach()
 
-# Untrusted bytes, to the parsers and to a running server; everywhere also a plain test over its corpus.
+# Untrusted bytes, to the parsers and to a running server; everywhere also a plain test over its
+# corpus.
 add_executable(fuzz_store_corpus fuzz_store.c fuzz_store.h fuzz_store_corpus.c)
 target_link_libraries(fuzz_store_corpus PRIVATE mr_test_store)
 add_test(NAME fuzz_store_corpus COMMAND fuzz_store_corpus)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training program whose data part is that of torchvision's references/classification, as far as torch's interfaces make
-it: presets that are classes of its own, samplers, mixing in the collate function. test_programs.py changes five lines of it.
+"""A training program whose data part is that of torchvision's references/classification, as far as
+torch's interfaces make it: presets that are classes of its own, samplers, mixing in the collate
+function. test_programs.py changes five lines of it.
 
     classification_train.py DATA SIZE EPOCHS
 """

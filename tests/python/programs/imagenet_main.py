@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training program whose data part is that of pytorch/examples, imagenet/main.py, as far as torch's interfaces make it;
-the rest is short. test_programs.py changes four lines of it.
+"""A training program whose data part is that of pytorch/examples, imagenet/main.py, as far as
+torch's interfaces make it; the rest is short. test_programs.py changes four lines of it.
 
     imagenet_main.py DATA SIZE EPOCHS
 """
