@@ -38,11 +38,11 @@ if(AWK)
       set(sources ${MR_PUBLIC_HEADERS} ${PROJECT_SOURCE_DIR}/examples/first_batch.c)
     endif()
     set(out ${mr_man_out}/${page})
+    set(write "'${AWK}' -f '${mr_man_dir}/headers.awk' -f '${mr_man_dir}/reference.awk' \"$@\"")
     add_custom_command(
       OUTPUT ${out}.scd
       COMMAND ${CMAKE_COMMAND} -E make_directory ${mr_man_out}
-      COMMAND sh
-        -c "'${AWK}' -f '${mr_man_dir}/headers.awk' -f '${mr_man_dir}/reference.awk' \"$@\" >'${out}.scd'"
+      COMMAND sh -c "${write} >'${out}.scd'"
         sh ${mr_man_dir}/${page}.scd ${sources}
       DEPENDS ${mr_man_dir}/${page}.scd ${mr_man_dir}/headers.awk ${mr_man_dir}/reference.awk
               ${sources}

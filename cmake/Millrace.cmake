@@ -43,7 +43,8 @@ target_compile_options(
 foreach(folder ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   target_compile_options(
       mr_flags
-      INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-f$<IF:$<CONFIG:Release,MinSizeRel>,file,macro>-prefix-map=${folder}/=>)
+      INTERFACE
+      $<$<COMPILE_LANGUAGE:C,CXX>:-f$<IF:$<CONFIG:Release,MinSizeRel>,file,macro>-prefix-map=${folder}/=>)
 endforeach()
 if(MILLRACE_SANITIZE)
   # With sanitizers, gcc does not see that a status other than MR_OK was returned.

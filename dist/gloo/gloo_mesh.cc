@@ -4,8 +4,8 @@
  * address at which the other ranks reach it.
  *
  * By default gloo uses the address of the host name, which fails between hosts. It reads undefined
- * memory if an address cannot be resolved, and leaks if it cannot be bound. So the address is passed
- * in, and checked first. gloo may also take five times the timeout that it is given.
+ * memory if an address cannot be resolved, and leaks if it cannot be bound. So the address is
+ * passed in, and checked first. gloo may also take five times the timeout that it is given.
  */
 #include "dist/gloo/gloo_mesh.hh"
 

@@ -53,9 +53,7 @@ def add(name, *values):
 
 
 def replace(name):
-    """Put a recorder in the place of a function; it gives the image back unless it returns one of
-    its own.
-    """
+    """Put a recorder in a function's place; it gives the image back unless it returns another."""
 
     def put(recorder):
         setattr(F, name, lambda img, *args, **names: recorder(img, *args, **names) or img)
@@ -256,7 +254,8 @@ def recipes():
         ("auto_augment(interp=bilinear)", T.AutoAugment(interpolation=BILINEAR)),
     ):
         yield "train:224+" + text, T.Compose(crop + [more]), [500, 375]
-    simclr = "random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0.2)+random_apply(gaussian_blur(23,0.1:2),0.5)"
+    simclr = ("random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0.2)+"
+              "random_apply(gaussian_blur(23,0.1:2),0.5)")
     yield "train:224+" + simclr, T.Compose(SIMCLR), [500, 375]
 
 
@@ -282,7 +281,8 @@ def main():
         "torchvision": torchvision.__version__.split("+")[0]
     })
     print(
-        f'{{\n  "made_with": {versions},\n  "seeds": {N_SEEDS},\n  "images": {N_IMAGES},\n  "cases": ['
+        f'{{\n  "made_with": {versions},\n  "seeds": {N_SEEDS},\n  "images": {N_IMAGES},\n'
+        '  "cases": ['
     )
     print(",\n".join(rows) + '\n  ],\n  "chances": {')
     rows = [

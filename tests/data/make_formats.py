@@ -342,9 +342,7 @@ def make_webp():
 
 
 def tiff(order, tags, pieces, place=8):
-    """tags: (number, type, values). Pieces are strips or tiles; their offsets and lengths are put
-    in.
-    """
+    """tags: (number, type, values). Pieces are strips or tiles; offsets and lengths are added."""
     sizes = {1: "B", 3: "H", 4: "I"}
     data, offsets = b"", []
     for piece in pieces:
@@ -552,8 +550,7 @@ def make_tiff():
 
 
 def blocks_of_colours(rgb, across, down):
-    """YCbCr whose colours are those of a block's first pixel: the Y of a block, then its Cb and Cr.
-    """
+    """YCbCr with the colours of a block's first pixel: the Y of a block, then its Cb and Cr."""
     ycc = numpy.asarray(Image.fromarray(rgb).convert("YCbCr"))
     ycc = numpy.pad(ycc, ((0, -rgb.shape[0] % down), (0, -rgb.shape[1] % across), (0, 0)), "edge")
     out = b""

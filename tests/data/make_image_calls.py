@@ -127,7 +127,8 @@ def make_json(kinds, all_calls):
                 crcs.append(crc)
             calls.append({"name": name, "args": args, "crc32": crcs})
     rows = ",\n".join("    " + json.dumps(call) for call in calls)
-    return f'{{\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(kinds)},\n  "calls": [\n{rows}\n  ]\n}}'
+    return (f'{{\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(kinds)},\n'
+            f'  "calls": [\n{rows}\n  ]\n}}')
 
 
 if __name__ == "__main__":

@@ -140,8 +140,9 @@ def perspectives():
             yield *coefficients, interpolation, *(BLACK, COLOR, GRAY)[n % 3]
     for interpolation in (NEAREST, BILINEAR, BICUBIC):
         yield 1, 0, 0, 0, 1, 0, 0, 0, interpolation, *BLACK
-        yield 1, 0.25, -3, 0.1, 0.5, 10, -0.02, 0.01, interpolation, *COLOR  # a horizon in the image
-        yield 1, 0, 3, 0, 1, 3, -0.4, 0, interpolation, *GRAY  # which goes through the middle of a pixel
+        # A horizon in the image, and one which goes through the middle of a pixel.
+        yield 1, 0.25, -3, 0.1, 0.5, 10, -0.02, 0.01, interpolation, *COLOR
+        yield 1, 0, 3, 0, 1, 3, -0.4, 0, interpolation, *GRAY
 
 
 CALLS = {

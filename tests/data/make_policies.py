@@ -68,7 +68,8 @@ def main():
             crc = zlib.crc32(transform(image_of(seed)).tobytes(), crc)
         rows.append("    " + json.dumps({"text": text, "seeds": n_seeds, "crc32": crc}))
     print(
-        f'{{\n  "torchvision": "{torchvision.__version__.split("+")[0]}",\n  "pillow": "{PIL.__version__}",\n  "cases": ['
+        f'{{\n  "torchvision": "{torchvision.__version__.split("+")[0]}",\n'
+        f'  "pillow": "{PIL.__version__}",\n  "cases": ['
     )
     print(",\n".join(rows) + "\n  ]\n}")
 

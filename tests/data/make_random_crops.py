@@ -54,8 +54,9 @@ def make_cases():
 
 def main():
     content = {
-        "source": "torchvision %s, Pillow %s, numpy %s: RandomCrop of the synthetic image, %d draws after manual_seed()"
-        % (torchvision.__version__.split("+")[0], PIL.__version__, numpy.__version__, N_DRAWS),
+        "source": "torchvision %s, Pillow %s, numpy %s: RandomCrop of the synthetic image, "
+        "%d draws after manual_seed()" %
+        (torchvision.__version__.split("+")[0], PIL.__version__, numpy.__version__, N_DRAWS),
         "row": "seed, width, height, text, crc32 of the RGB bytes of each draw",
         "cases": list(make_cases())
     }

@@ -50,8 +50,8 @@ def make_bilinear():
         case["first_pixels"] = list(image.tobytes()[:12])
         case.pop("crc32_rgb_hwc_pillow_13", None)
     content["source"] = (
-        "Pillow %s crop(box).resize((out_w,out_h), BILINEAR) on the synthetic image below, RGB bytes "
-        "row by row" % PIL.__version__)
+        "Pillow %s crop(box).resize((out_w,out_h), BILINEAR) on the synthetic image below, "
+        "RGB bytes row by row" % PIL.__version__)
     content.pop("note", None)
     print("resize_bilinear.json: %d of %d cases changed" % (changed, len(content["cases"])))
     write("resize_bilinear.json", content)

@@ -153,7 +153,8 @@ def main():
     record(seen)
     counts = ",\n".join("    " + json.dumps(row) for row in draws(seen))
     print(
-        f'{{\n  "timm": "{timm.__version__}",\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(KINDS)},'
+        f'{{\n  "timm": "{timm.__version__}",\n  "pillow": "{PIL.__version__}",\n'
+        f'  "kinds": {json.dumps(KINDS)},'
     )
     print(f'  "levels": [\n{rows}\n  ],\n  "draws": [\n{counts}\n  ]\n}}')
 

@@ -43,11 +43,14 @@ def make_pixels():
         Image.open(io.BytesIO(base64.b64decode(images[name]))).convert("RGB")
         for name in sorted(images)
     ]
+
+    def checksum(image, arguments):
+        made = create_transform(use_prefetcher=True, **arguments)(image)
+        return f"{zlib.crc32(made.numpy().tobytes()):08x}"
+
     return {
-        text: [
-            f"{zlib.crc32(create_transform(use_prefetcher=True, **arguments)(image).numpy().tobytes()):08x}"
-            for image in opened
-        ] for text, arguments in PIXELS.items()
+        text: [checksum(image, arguments) for image in opened]
+        for text, arguments in PIXELS.items()
     }
 
 
@@ -67,7 +70,8 @@ def main():
         sys.exit(f"timm {timm.__version__}, Pillow {PIL.__version__}")
     rows = ",\n".join("    " + json.dumps(row) for row in make_orders())
     print(
-        f'{{\n  "timm": "{timm.__version__}",\n  "pixels": {json.dumps(make_pixels(), indent=2)},\n  "orders": [\n{rows}\n  ]\n}}'
+        f'{{\n  "timm": "{timm.__version__}",\n  "pixels": {json.dumps(make_pixels(), indent=2)},\n'
+        f'  "orders": [\n{rows}\n  ]\n}}'
     )
 
 

@@ -15,16 +15,19 @@ import subprocess
 import sys
 import tempfile
 
-CLASSES, IMAGES = 1, 13  # of make_folder: colour in 4:2:0, the 7th grey, the 11th progressive, the last a PNG
+# Of make_folder: colour in 4:2:0, the 7th grey, the 11th progressive, the last a PNG.
+CLASSES, IMAGES = 1, 13
 MASK = (1 << 64) - 1
 P32 = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
 P64 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
        0x27D4EB2F165667C5)
 SECRET = bytes.fromhex(
-    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
-    "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
-    "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
-    "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
+    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
+    "cb79e64eccc0e578825ad07dccff7221b8084674f743248ee03590e6813a264c"
+    "3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
+    "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364"
+    "eac5ac8334d3ebc3c581a0fffa1363eb170ddd51b7f0da49d316552629d4689e"
+    "2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
 )
 ENCODINGS = {1: "jpeg", 2: "raw", 3: "dct", 5: "marked"}
 ZIGZAG = sorted(range(64),
@@ -98,8 +101,8 @@ def read_index(folder):
     for i, (size,) in enumerate(struct.iter_unpack("<Q", shards)):
         assert os.path.getsize(os.path.join(folder, f"shard-{i:05}")) == size
     assert [text_at(class_names, at) for (at,) in struct.iter_unpack("<Q", classes)] == ["class_0"]
-    keys = "offset len checksum rows sums name shard template width height n_rows encoding flags orientation".split(
-    )
+    keys = ("offset len checksum rows sums name shard template width height n_rows encoding flags "
+            "orientation").split()
     found = []
     for i, fields in enumerate(struct.iter_unpack("<6Q5IHBB", samples)):
         sample = dict(zip(keys, fields))
@@ -419,7 +422,8 @@ def compare_brightness(sample, shape, pixels):
                     0] if n_components == 1 else 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]
                 worst = max(worst, abs(brightness - value))
                 n_compared += 1
-    assert n_compared > 1000 and worst < 1.6, f"{sample['name']}: {n_compared} pixels, off by up to {worst}"
+    assert n_compared > 1000 and worst < 1.6, (
+        f"{sample['name']}: {n_compared} pixels, off by up to {worst}")
 
 
 def test(millrace, folder, out, encoding, references, *options):

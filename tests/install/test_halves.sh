@@ -47,7 +47,8 @@ make_mpi() {
 int MPI_Init(int *, char ***);
 int MPI_Finalize(void);
 END
-    echo 'int MPI_Init(int *n, char ***v) { (void)n; (void)v; return 0; } int MPI_Finalize(void) { return 0; }' |
+    printf '%s\n' 'int MPI_Init(int *n, char ***v) { (void)n; (void)v; return 0; }' \
+        'int MPI_Finalize(void) { return 0; }' |
         "$CC" -x c -shared -fPIC - -o "$place/lib/libtestmpi.so"
     cat >"$place/bin/mpicc" <<END
 #!/bin/sh
@@ -65,7 +66,9 @@ END
 make_cuda() {
     cuda=$place/cuda
     mkdir -p "$cuda/bin" "$cuda/lib64" "$cuda/include"
-    for library in libcudart.so libcudart_static.a libcublas.so libcuda.so; do touch "$cuda/lib64/$library"; done
+    for library in libcudart.so libcudart_static.a libcublas.so libcuda.so; do
+        touch "$cuda/lib64/$library"
+    done
     echo "#define CUDART_VERSION $1" >"$cuda/include/cuda_runtime_api.h"
     touch "$cuda/include/cuda_runtime.h" "$cuda/include/cublas_v2.h"
     cat >"$cuda/bin/nvcc" <<END
@@ -92,8 +95,10 @@ make_place() {
     make_module jansson 2.14 jansson jansson.h
     make_module gdlib 2.3.3 gd gd.h
     make_module openblas 0.3.21 openblas cblas.h
-    touch "$place/include/xxhash.h" "$place/include/gloo/allreduce.h" "$place/lib/libgloo.so" "$place/lib/libpng.a"
-    printf '#define NCCL_MAJOR 2\n#define NCCL_MINOR 28\n#define NCCL_PATCH 9\n' >"$place/include/nccl.h"
+    touch "$place/include/xxhash.h" "$place/include/gloo/allreduce.h" \
+        "$place/lib/libgloo.so" "$place/lib/libpng.a"
+    printf '#define NCCL_MAJOR 2\n#define NCCL_MINOR 28\n#define NCCL_PATCH 9\n' \
+        >"$place/include/nccl.h"
     touch "$place/lib/libnccl.so" "$place/lib/librt.so"
     make_mpi
     make_cuda 13000 13.0
@@ -108,11 +113,13 @@ configure() {
         mkdir -p "$folder/build/CMakeFiles"
         cp -r "$folder/compilers"/* "$folder/build/CMakeFiles/"
     fi
-    PKG_CONFIG_LIBDIR=$place/lib/pkgconfig cmake -S "$SOURCE" -B "$folder/build" -G Ninja -DMILLRACE_BUILD_TESTS=OFF \
-        -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_MAKE_PROGRAM="$ninja" -DMR_OBJCOPY="$objcopy" \
+    PKG_CONFIG_LIBDIR=$place/lib/pkgconfig cmake -S "$SOURCE" -B "$folder/build" -G Ninja \
+        -DMILLRACE_BUILD_TESTS=OFF -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+        -DCMAKE_MAKE_PROGRAM="$ninja" -DMR_OBJCOPY="$objcopy" \
         -DPKG_CONFIG_EXECUTABLE="$pkg_config" -DMR_COMPILES_AVX512=ON -DCMAKE_HAVE_LIBC_PTHREAD=ON \
         -DCMAKE_PREFIX_PATH="$place" -DCUDAToolkit_ROOT="$place/cuda" -DMPI_HOME="$place" \
-        -DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF "$@" >"$log" 2>&1
+        -DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF -DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF \
+        "$@" >"$log" 2>&1
 }
 
 # has WORDS: the last configuration has printed them.
@@ -158,7 +165,8 @@ has_everything() {
 mend() {
     make_place
     case="$case, mended"
-    PKG_CONFIG_LIBDIR=$place/lib/pkgconfig cmake "$folder/build" >"$log" 2>&1 || fail "$case: $(cat "$log")"
+    PKG_CONFIG_LIBDIR=$place/lib/pkgconfig cmake "$folder/build" >"$log" 2>&1 ||
+        fail "$case: $(cat "$log")"
     has_everything
     echo "ok: $case"
 }
@@ -170,7 +178,8 @@ mkdir "$folder/compilers"
 cp -r "$folder/build/CMakeFiles"/[0-9]* "$folder/compilers/" # of CMake's version
 
 make_place
-(cd "$place/include" && rm liburing.h webp/demux.h tiffio.h jansson.h gd.h cblas.h gloo/allreduce.h nccl.h)
+(cd "$place/include" &&
+    rm liburing.h webp/demux.h tiffio.h jansson.h gd.h cblas.h gloo/allreduce.h nccl.h)
 rm -r "$place/mpi" "$place/cuda/include/cublas_v2.h"
 goes_on 'libraries without headers'
 tiff=', such files are damaged samples (package libtiff-dev)'
@@ -187,7 +196,8 @@ mend
 
 make_place
 rm "$place"/lib/lib*.a
-(cd "$place/lib" && rm liburing.so libwebp.so libtiff.so libjansson.so libgd.so libgloo.so libnccl.so libtestmpi.so)
+(cd "$place/lib" &&
+    rm liburing.so libwebp.so libtiff.so libjansson.so libgd.so libgloo.so libnccl.so libtestmpi.so)
 rm "$place/cuda/lib64/libcublas.so"
 goes_on 'headers without libraries'
 has 'WebP: libwebp of libwebp 1.2.4 not found, such files are damaged samples (package libwebp-dev)'
@@ -219,7 +229,8 @@ mend
 make_place
 make_module liburing 2.1 uring liburing.h
 make_module libtiff-4 4.3.0 tiff tiffio.h
-printf '#define NCCL_MAJOR 2\n#define NCCL_MINOR 17\n#define NCCL_PATCH 1\n' >"$place/include/nccl.h"
+printf '#define NCCL_MAJOR 2\n#define NCCL_MINOR 17\n#define NCCL_PATCH 1\n' \
+    >"$place/include/nccl.h"
 rm "$place/cuda/include/cublas_v2.h"
 goes_on 'old versions'
 has "TIFF: libtiff-4 4.3.0 found, 4.5 is needed$tiff"
@@ -233,7 +244,8 @@ make_cuda 11080 11.8
 goes_on 'an old CUDA'
 has 'CUDA: toolkit 11.8.0 found, 12.0 is needed, batches stay on the host'
 has 'nccl module: it is left out (CUDA: toolkit 11.8.0 found, 12.0 is needed)'
-ends 'an old CUDA that was asked for' 'MILLRACE_CUDA is ON: toolkit 11.8.0 found, 12.0 is needed' -DMILLRACE_CUDA=ON
+ends 'an old CUDA that was asked for' \
+    'MILLRACE_CUDA is ON: toolkit 11.8.0 found, 12.0 is needed' -DMILLRACE_CUDA=ON
 
 make_place
 rm "$place/cuda/include/cuda_runtime.h"
@@ -261,4 +273,5 @@ has 'TIFF: MILLRACE_TIFF is OFF, such files are damaged samples'
 
 make_place
 rm "$place/include/jpeglib.h"
-ends 'libjpeg without its header' 'libjpeg-turbo is needed: apt-get install libjpeg62-turbo-dev (jpeglib.h of libjpeg 2.1.5'
+ends 'libjpeg without its header' \
+    'libjpeg-turbo is needed: apt-get install libjpeg62-turbo-dev (jpeglib.h of libjpeg 2.1.5'

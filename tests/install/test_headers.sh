@@ -25,11 +25,17 @@ for header in "$SOURCE"/include/millrace/*.h; do
 done
 # "mr_loader_options soft_labels": a struct with a struct_size, and its last field.
 sized=$(awk '/^typedef struct mr_[a-z_]* \{$/ { struct = $3; first = "" }
-    struct && /^    [a-z].*;/ { sub(/;.*/, ""); sub(/\[.*/, ""); sub(/.*[ *]/, ""); if (!first) first = $0; last = $0 }
-    struct && /^}/ { if (first == "struct_size") print struct, last; struct = "" }' "$SOURCE"/include/millrace/*.h)
+    struct && /^    [a-z].*;/ {
+        sub(/;.*/, ""); sub(/\[.*/, ""); sub(/.*[ *]/, "")
+        if (!first) first = $0
+        last = $0
+    }
+    struct && /^}/ { if (first == "struct_size") print struct, last; struct = "" }
+    ' "$SOURCE"/include/millrace/*.h)
 checks=$(echo "$sized" | while read -r struct last; do
     echo "{ $struct s = $(echo "$struct" | tr a-z A-Z)_INIT; failed |= s.struct_size != sizeof s;"
-    echo "static_assert(sizeof s == offsetof($struct, $last) + sizeof s.$last, \"padding at the end of $struct\"); }"
+    echo "static_assert(sizeof s == offsetof($struct, $last) + sizeof s.$last,"
+    echo "              \"padding at the end of $struct\"); }"
 done)
 compile "#include <assert.h>
 #include <millrace/millrace.h>
@@ -41,8 +47,13 @@ n_structs=$(echo "$sized" | wc -l)
 n_programs=0
 programs=$(mktemp -d)
 trap 'rm -rf "$programs"' EXIT
-awk -v folder="$programs" '/^```/ { inside = $0 == "```c"; if (inside) { n++; text = "" } else if (text ~ /int main\(/) {
-        printf "%s", text > (folder "/" n); text = "" } next }
+awk -v folder="$programs" '
+    /^```/ {
+        inside = $0 == "```c"
+        if (inside) { n++; text = "" }
+        else if (text ~ /int main\(/) { printf "%s", text > (folder "/" n); text = "" }
+        next
+    }
     inside { text = text $0 "\n" }' "$SOURCE/README.md"
 for program in "$programs"/*; do
     compile "$(cat "$program")"

@@ -23,9 +23,11 @@ fail() {
 # run_program NAME PROGRAM: its output must be that of the first program that was run.
 run_program() {
     "$2" "$folder/images" >"$folder/$1.txt" || fail "$1 ended with status $?"
-    test "$(grep -c '^epoch [01], batch' "$folder/$1.txt")" -ge 2 || fail "$1 printed fewer than two epochs"
+    test "$(grep -c '^epoch [01], batch' "$folder/$1.txt")" -ge 2 ||
+        fail "$1 printed fewer than two epochs"
     test -f "$folder/expected.txt" || cp "$folder/$1.txt" "$folder/expected.txt"
-    cmp "$folder/expected.txt" "$folder/$1.txt" || fail "$1 prints something else than the first program"
+    cmp "$folder/expected.txt" "$folder/$1.txt" ||
+        fail "$1 prints something else than the first program"
     echo "ok: $1"
 }
 
@@ -33,14 +35,17 @@ run_program() {
 # that the other was given.
 run_group() {
     "$2" >"$folder/$1.txt" || fail "$1 ended with status $?"
-    grep -q '^log: 1 .*3' "$folder/$1.txt" || fail "$1: no log line of libmillrace-dist: $(cat "$folder/$1.txt")"
+    grep -q '^log: 1 .*3' "$folder/$1.txt" ||
+        fail "$1: no log line of libmillrace-dist: $(cat "$folder/$1.txt")"
     grep -qx 'sum: 3' "$folder/$1.txt" || fail "$1: $(cat "$folder/$1.txt")"
     echo "ok: $1"
 }
 
 # is_static PROGRAM: it needs no shared library.
 is_static() {
-    if readelf -d "$1" | grep NEEDED; then fail "$1 is linked with -static and needs shared libraries"; fi
+    if readelf -d "$1" | grep NEEDED; then
+        fail "$1 is linked with -static and needs shared libraries"
+    fi
 }
 
 # find_millrace ARGUMENTS...: a project that only calls find_package(millrace ARGUMENTS...); it must
@@ -58,7 +63,8 @@ foreach(target millrace millrace_static dist dist_static)
   endif()
 endforeach()
 END
-    cmake -S "$folder/find" -B "$folder/find/build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$folder/moved" \
+    cmake -S "$folder/find" -B "$folder/find/build" -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_PREFIX_PATH="$folder/moved" \
         >"$folder/log" 2>&1
 }
 
@@ -78,16 +84,19 @@ for header in "$SOURCE"/include/millrace/*.h; do
 done
 pc=$(find "$folder/moved" -name millrace.pc)
 test -n "$pc" || fail "no millrace.pc"
-test -x "$folder/moved/libexec/millrace/millrace-worker" || fail "the worker helper is not in libexec/millrace"
+test -x "$folder/moved/libexec/millrace/millrace-worker" ||
+    fail "the worker helper is not in libexec/millrace"
 doc=$folder/moved/share/doc/millrace
-for document in README.md SECURITY.md docs/design.md docs/formats.md docs/gpu.md docs/install.md docs/plug-in.md docs/recipes.md docs/training.md; do
+for document in README.md SECURITY.md docs/design.md docs/formats.md docs/gpu.md docs/install.md \
+    docs/plug-in.md docs/recipes.md docs/training.md; do
     test -f "$doc/$document" || fail "$document is not installed"
 done
 (cd "$doc" && find . -name '*.md') >"$folder/documents"
 n_links=0
 while read -r document; do
     for link in $(grep -o '\](<*[^):#][^):]*)' "$doc/$document" | sed 's/^](//; s/[)#].*//'); do
-        test -e "$(dirname "$doc/$document")/$link" || fail "$document points to $link, which is not installed"
+        test -e "$(dirname "$doc/$document")/$link" ||
+            fail "$document points to $link, which is not installed"
         n_links=$((n_links + 1))
     done
 done <"$folder/documents"
@@ -107,7 +116,8 @@ fi
 echo "ok: no folder of the build is named"
 
 if [ -f "$build/docs/man/man3.stamp" ]; then
-    test -f "$folder/moved/share/man/man3/mr_loader_next.3" || fail "no manual page of mr_loader_next()"
+    test -f "$folder/moved/share/man/man3/mr_loader_next.3" ||
+        fail "no manual page of mr_loader_next()"
 fi
 command=$folder/moved/bin/millrace
 if [ -x "$command" ]; then
@@ -115,14 +125,19 @@ if [ -x "$command" ]; then
 fi
 
 echo "== find_package"
-cmake -S "$SOURCE/tests/install/consumer" -B "$folder/consumer" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+cmake -S "$SOURCE/tests/install/consumer" -B "$folder/consumer" \
+    -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
     -DCMAKE_PREFIX_PATH="$folder/moved" -DFIRST_BATCH="$SOURCE/examples/first_batch.c" \
     -DGROUP_ALONE="$SOURCE/tests/install/group_alone.c" >/dev/null
-cmake --build "$folder/consumer" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "the consumer does not build"; }
+cmake --build "$folder/consumer" >"$folder/log" 2>&1 || {
+    cat "$folder/log"
+    fail "the consumer does not build"
+}
 for name in c_shared c_static c_full cxx_shared cxx_static cxx_full; do
     run_program "find_package_$name" "$folder/consumer/$name"
 done
-if readelf -d "$folder/consumer/c_static" "$folder/consumer/group_dist_static" | grep libmillrace; then
+if readelf -d "$folder/consumer/c_static" "$folder/consumer/group_dist_static" |
+    grep libmillrace; then
     fail "a program with the static libraries needs a shared one"
 fi
 if readelf -d "$folder/consumer/c_shared" | grep libmillrace-dist; then
@@ -143,7 +158,8 @@ if find_millrace REQUIRED COMPONENTS engine; then
     fail "find_package accepts a component that does not exist"
 fi
 expect_words "there is no component 'engine', only shared, static and dist"
-find_millrace REQUIRED OPTIONAL_COMPONENTS engine || fail "an unknown optional component: $(cat "$folder/log")"
+find_millrace REQUIRED OPTIONAL_COMPONENTS engine ||
+    fail "an unknown optional component: $(cat "$folder/log")"
 expect_words "there is no component 'engine', only shared, static and dist"
 PKG_CONFIG_LIBDIR=$folder/nothing
 export PKG_CONFIG_LIBDIR
@@ -151,7 +167,8 @@ if find_millrace REQUIRED COMPONENTS static; then
     fail "find_package finds the static library without its dependencies"
 fi
 expect_words "millrace::millrace_static cannot be linked, not found: lib"
-find_millrace REQUIRED COMPONENTS dist || fail "dist without what static needs: $(cat "$folder/log")"
+find_millrace REQUIRED COMPONENTS dist ||
+    fail "dist without what static needs: $(cat "$folder/log")"
 unset PKG_CONFIG_LIBDIR
 echo "ok: components"
 
@@ -166,15 +183,20 @@ libdir=$(dirname "$PKG_CONFIG_PATH")
     static="-static $(pkg-config --static --cflags --libs millrace-static)"
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_shared" $shared
     "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_static" $static
-    "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_full" -static $(pkg-config --static --cflags --libs millrace)
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_c_full" \
+        -static $(pkg-config --static --cflags --libs millrace)
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_shared" $shared
     "$CXX" -x c++ -std=c++17 $strict "$code" -x none -o "$folder/pc_cxx_static" $static
     code=$SOURCE/tests/install/group_alone.c
-    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist" $(pkg-config --cflags --libs millrace-dist) -Wl,-rpath,"$libdir"
-    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_static" -static $(pkg-config --static --cflags --libs millrace-dist-static)
-    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_full" -static $(pkg-config --static --cflags --libs millrace-dist)
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist" \
+        $(pkg-config --cflags --libs millrace-dist) -Wl,-rpath,"$libdir"
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_static" \
+        -static $(pkg-config --static --cflags --libs millrace-dist-static)
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_full" \
+        -static $(pkg-config --static --cflags --libs millrace-dist)
     # The archive of millrace, and shared libraries of others.
-    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_archive" $(pkg-config --cflags --libs millrace-dist-static)
+    "$CC" -std=c17 $strict "$code" -o "$folder/pc_dist_archive" \
+        $(pkg-config --cflags --libs millrace-dist-static)
 }
 run_group pc_dist "$folder/pc_dist"
 run_group pc_dist_static "$folder/pc_dist_static"
@@ -183,7 +205,9 @@ run_group pc_dist_archive "$folder/pc_dist_archive"
 if readelf -d "$folder/pc_dist_archive" | grep libmillrace; then
     fail "millrace-dist-static links a shared library of millrace"
 fi
-for name in pc_c_static pc_c_full pc_cxx_static pc_dist_static pc_dist_full; do is_static "$folder/$name"; done
+for name in pc_c_static pc_c_full pc_cxx_static pc_dist_static pc_dist_full; do
+    is_static "$folder/$name"
+done
 for name in pc_c_shared pc_c_static pc_c_full pc_cxx_shared pc_cxx_static; do
     run_program "$name" "$folder/$name"
 done
@@ -205,7 +229,8 @@ echo "== pkg-config on a machine that has no other package"
 for module in millrace millrace-dist; do
     for options in --cflags --libs '--static --libs'; do
         # shellcheck disable=SC2086 # a list of options
-        PKG_CONFIG_LIBDIR=$PKG_CONFIG_PATH pkg-config $options $module >/dev/null || fail "pkg-config $options $module"
+        PKG_CONFIG_LIBDIR=$PKG_CONFIG_PATH pkg-config $options $module >/dev/null ||
+            fail "pkg-config $options $module"
     done
 done
 if PKG_CONFIG_LIBDIR=$PKG_CONFIG_PATH pkg-config --libs millrace-static 2>"$folder/log"; then
@@ -218,7 +243,8 @@ echo "== uninstalled"
 cmake --install "$build" --prefix "$folder/removed" >/dev/null
 # The page's line, with this build's list. Another test that installs from the same build holds the
 # same lock.
-line=$(sed -n 's|^sudo \(xargs .*\)<build/release/install_manifest.txt.*|\1|p' "$SOURCE/docs/install.md")
+line=$(sed -n 's|^sudo \(xargs .*\)<build/release/install_manifest.txt.*|\1|p' \
+    "$SOURCE/docs/install.md")
 test -n "$line" || fail "docs/install.md does not say how to uninstall"
 sh -c "$line" <"$build/install_manifest.txt" || fail "'$line' ended with status $?"
 left=$(find "$folder/removed" ! -type d)

@@ -21,22 +21,26 @@ list_public() {
 }
 
 count=0
-for name in $(list_public "$SOURCE/cmake/millrace.map") $(list_public "$SOURCE/cmake/millrace-dist.map"); do
+for name in $(list_public "$SOURCE/cmake/millrace.map") \
+    $(list_public "$SOURCE/cmake/millrace-dist.map"); do
     page=$pages/$name.3
     test -f "$page" || fail "no page $name.3"
     target=$(sed -n 's/^\.so man3\///p' "$page")
     test -z "$target" || page=$pages/$target
     test -f "$page" || fail "$name.3 leads to $target, which is not there"
-    sed -n '/^\.SH NAME/{n;p;}' "$page" | sed 's/ \\-.*//' | tr -d ' ' | tr ',' '\n' | grep -qx "$name" ||
+    sed -n '/^\.SH NAME/{n;p;}' "$page" | sed 's/ \\-.*//' | tr -d ' ' | tr ',' '\n' |
+        grep -qx "$name" ||
         fail "NAME of $(basename "$page") lacks $name"
-    sed -n '/^\.SH SYNOPSIS/,/^\.SH DESCRIPTION/p' "$page" | grep -q "[ *]$name(" || fail "SYNOPSIS lacks $name"
+    sed -n '/^\.SH SYNOPSIS/,/^\.SH DESCRIPTION/p' "$page" | grep -q "[ *]$name(" ||
+        fail "SYNOPSIS lacks $name"
     sed -n '/^\.SH DESCRIPTION/{n;p;}' "$page" | grep -q '^[^.]' || fail "$name has no description"
     count=$((count + 1))
 done
 echo "$count functions have a page"
 test "$count" -gt 100 || fail "too few functions"
 
-grep -ho '\\fBmr_[a-z_0-9]*\\fR(3)' "$pages"/*.3 | sed 's/.fB\(.*\).fR(3)/\1/' | sort -u >"$folder/referred"
+grep -ho '\\fBmr_[a-z_0-9]*\\fR(3)' "$pages"/*.3 | sed 's/.fB\(.*\).fR(3)/\1/' |
+    sort -u >"$folder/referred"
 while read -r name; do
     test -f "$pages/$name.3" || fail "there is no $name.3"
 done <"$folder/referred"
@@ -54,8 +58,8 @@ small=$folder/small.h
 # make_pages: pages of what standard input declares.
 make_pages() {
     cat >"$small"
-    "$awk" -v out="$folder" -v version=1.2.3 -f "$SOURCE/docs/man/headers.awk" -f "$SOURCE/docs/man/pages.awk" \
-        "$folder/millrace.h" "$small" 2>"$folder/errors"
+    "$awk" -v out="$folder" -v version=1.2.3 -f "$SOURCE/docs/man/headers.awk" \
+        -f "$SOURCE/docs/man/pages.awk" "$folder/millrace.h" "$small" 2>"$folder/errors"
 }
 
 make_pages <<'END' || fail "$(cat "$folder/errors")"
@@ -124,7 +128,8 @@ As \fBopen\fR.
 \fBlibmillrace\fR(3)
 END
 diff "$folder/expected" "$folder/page" || fail "the page of mr_jar_open is not as expected"
-test "$(cat "$folder/mr_jar_shut.3")" = ".so man3/mr_jar_open.3" || fail "mr_jar_shut.3 does not lead to mr_jar_open.3"
+test "$(cat "$folder/mr_jar_shut.3")" = ".so man3/mr_jar_open.3" ||
+    fail "mr_jar_shut.3 does not lead to mr_jar_open.3"
 sed -n '/^\.SH SYNOPSIS/,$p' "$folder/mr_jar_options.3" >"$folder/page"
 cat >"$folder/expected" <<'END'
 .SH SYNOPSIS

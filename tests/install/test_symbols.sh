@@ -19,17 +19,23 @@ list_declared() {
     cat "$@" | awk '
     /^MR_(API|BASE_EXPORT) / { text = ""; reading = 1 }
     reading { text = text " " $0 }
-    reading && /;/ { sub(/\(.*/, "", text); sub(/.*[ *]/, "", text); print text; reading = 0 }' | sort
+    reading && /;/ {
+        sub(/\(.*/, "", text); sub(/.*[ *]/, "", text)
+        print text
+        reading = 0
+    }' | sort
 }
 
 # list_exported LIB VERSION: the functions of LIB in that version node, without the node's own name.
 list_exported() {
-    nm -D --defined-only "$1" | awk -v node="@@$2" '$2 != "A" && index($3, node) { sub(/@.*/, "", $3); print $3 }' | sort
+    nm -D --defined-only "$1" |
+        awk -v node="@@$2" '$2 != "A" && index($3, node) { sub(/@.*/, "", $3); print $3 }' | sort
 }
 
 # compare NAME: are the functions that were declared and exported the same?
 compare() {
-    echo "$1: $(wc -l <"$folder/declared") functions declared, $(wc -l <"$folder/exported") exported"
+    n_exported=$(wc -l <"$folder/exported")
+    echo "$1: $(wc -l <"$folder/declared") functions declared, $n_exported exported"
     test -s "$folder/declared"
     diff "$folder/declared" "$folder/exported"
 }
@@ -60,7 +66,8 @@ for library in "$1" "$3"; do
 done
 
 nm -A --defined-only --extern-only "$2" "$4" 2>/dev/null | awk '
-    NF >= 3 && $NF !~ /^mr_/ && !($(NF - 1) ~ /^[VW]$/ && $NF ~ /^(nvtx.*_v3|InitializeInjectionNvtx2_fnptr)$/)
+    NF >= 3 && $NF !~ /^mr_/ &&
+        !($(NF - 1) ~ /^[VW]$/ && $NF ~ /^(nvtx.*_v3|InitializeInjectionNvtx2_fnptr)$/)
 ' >"$folder/foreign"
 if [ -s "$folder/foreign" ]; then
     echo "names of the static libraries that do not begin with mr_:"

@@ -31,7 +31,8 @@ GOOD = {
     "docs/install.md": "`cmake` `b-dev`\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(millrace VERSION 0.1.0)\n",
     "CHANGELOG.md": "# Changes\n\n## 0.1.0, not released\n",
-    "bench/figures.txt": "what: speed\nvalue: 1.5\nfrom: bench/results/run.md: | ours | 1.46 |\ntext: is N times as fast\n",
+    "bench/figures.txt": "what: speed\nvalue: 1.5\nfrom: bench/results/run.md: | ours | 1.46 |\n"
+    "text: is N times as fast\n",
     "bench/results/run.md": "| ours | 1.46 |\n",
     "include/millrace/speed.h": TAG + "/*\n * It is\n * 1.5 times as fast.\n */\n",
     "docs/x.md": "[a](../README.md) [b](#below) [c](https://example.org/x)\n",

@@ -28,7 +28,8 @@ runs() {
     n=$1
     shift
     "$folder/script/test" "$@" >"$folder/out" 2>&1 || fail "script/test $*: $(cat "$folder/out")"
-    grep -q "100% tests passed, 0 tests failed out of $n\$" "$folder/out" || fail "$*, not $n: $(cat "$folder/out")"
+    grep -q "100% tests passed, 0 tests failed out of $n\$" "$folder/out" ||
+        fail "$*, not $n: $(cat "$folder/out")"
     echo "ok: $n of 3: $*"
 }
 
@@ -40,7 +41,8 @@ refuses() {
     rm -f "$folder/script/built"
     "$folder/script/test" "$@" >"$folder/out" 2>&1 || status=$?
     test "$status" = 2 || fail "script/test $* ends with $status: $(cat "$folder/out")"
-    test "$(cat "$folder/out")" = "script/test: $line" || fail "script/test $*: $(cat "$folder/out")"
+    test "$(cat "$folder/out")" = "script/test: $line" ||
+        fail "script/test $*: $(cat "$folder/out")"
     echo "ok: refused: $*"
 }
 

@@ -98,7 +98,8 @@ def main():
     for finding in findings:
         print(f"check_wheel: {finding}")
     print(
-        f"{os.path.basename(sys.argv[1])}: {os.path.getsize(sys.argv[1])} bytes, {len(findings)} findings"
+        f"{os.path.basename(sys.argv[1])}: {os.path.getsize(sys.argv[1])} bytes, "
+        f"{len(findings)} findings"
     )
     sys.exit(1 if findings else 0)
 

@@ -113,9 +113,7 @@ def test_structs_have_the_headers_fields(struct):
 
 
 def expected_type(declared):
-    """What the package should have for a field as C declares it; "pointer" for pointers of all
-    kinds.
-    """
+    """What the package should have for a field as C declares it; "pointer" for any pointer."""
     array = re.fullmatch(r"(.*?)\[(.*)\]", declared)
     if array:
         return expected_type(array.group(1)), array.group(2)
@@ -165,7 +163,8 @@ def test_lists_of_options_lie_where_the_compiler_puts_them():
     fields = list(HEADER_STRUCTS["mr_loader_options"])
     assert set(_abi.LISTS) == {name for name in fields if "n_" + name in fields}
     rows = run_c([
-        f'printf("{name} %zu %zu %zu %zu\\n", offsetof(mr_loader_options, {name}), offsetof(mr_loader_options, n_{name}), '
+        f'printf("{name} %zu %zu %zu %zu\\n", offsetof(mr_loader_options, {name}), '
+        f"offsetof(mr_loader_options, n_{name}), "
         f"sizeof *((mr_loader_options *)0)->{name}, sizeof ((mr_loader_options *)0)->n_{name});"
         for name in _abi.LISTS
     ])

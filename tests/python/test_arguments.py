@@ -47,7 +47,8 @@ def test_a_text_in_place_of_a_list_is_refused(make_loader):
 
 
 def test_none_in_a_list_is_refused(make_loader):
-    with pytest.raises(TypeError, match="devices\\[1\\] is None; leave it out, or use devices=None"):
+    words = "devices\\[1\\] is None; leave it out, or use devices=None"
+    with pytest.raises(TypeError, match=words):
         make_loader(devices=["host:0", None])
 
 
@@ -62,8 +63,8 @@ def test_a_rank_without_world_size_says_what_to_set(make_loader):
 
 
 def test_a_gpu_that_does_not_exist_says_what_to_use(make_loader):
-    with pytest.raises((mr.NoDeviceError, mr.UnsupportedError),
-                       match='; use device="host", or device="auto" for a GPU only if there is one'):
+    words = '; use device="host", or device="auto" for a GPU only if there is one'
+    with pytest.raises((mr.NoDeviceError, mr.UnsupportedError), match=words):
         make_loader(device="cuda:1000")
 
 

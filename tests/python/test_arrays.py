@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a batch by every protocol, and how long the batch's slot is held by whoever uses one.
-"""
+"""Arrays of a batch by every protocol, and how long one that is in use holds the batch's slot."""
 import ctypes
 import functools
 import gc

@@ -35,9 +35,8 @@ double.cudaMalloc.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]
 double.cudaMemcpyAsync.argtypes = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
 ]
-double.cudaFree.argtypes = double.cudaStreamSynchronize.argtypes = double.cudaStreamDestroy.argtypes = [
-    ctypes.c_void_p
-]
+for of_a_pointer in (double.cudaFree, double.cudaStreamSynchronize, double.cudaStreamDestroy):
+    of_a_pointer.argtypes = [ctypes.c_void_p]
 
 
 def must(status):
@@ -292,6 +291,7 @@ def test_page_locked_arrays_are_of_the_cpu(make_loader):
 ])
 def test_a_program_that_ends_gives_back_what_its_loader_has_on_the_gpu(images, held):
     """The double says at the end what was left over."""
-    text = "import sys, millrace\nloader = millrace.Loader(sys.argv[1], 'eval:20:16', device='cuda:0', batch_size=4)\n"
+    text = ("import sys, millrace\n"
+            "loader = millrace.Loader(sys.argv[1], 'eval:20:16', device='cuda:0', batch_size=4)\n")
     ended = run_python(text + held, f"imagefolder:{images}")
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further members of tar shards in Python: rows of bytes, and their values and offsets as arrays.
-"""
+"""Further members of tar shards in Python: rows of bytes, their values and offsets as arrays."""
 import pytest
 
 import millrace as mr

@@ -48,8 +48,7 @@ def folder(images):
 
 
 def assert_same(dataset, n=2, **options):
-    """Both loaders give the same batches, pass by pass, from the same state of torch's generator.
-    """
+    """Both loaders give the same batches, pass by pass, from one state of torch's generator."""
     ours, torchs = DataLoader(dataset, **options), data.DataLoader(dataset, **options)
     assert explain(ours)["native"], explain(ours)["reason"]
     assert len(ours) == len(torchs)

@@ -2,13 +2,15 @@
 # The trainers of docs/plug-in.md: as programs, by their functions, and as quoted in the document.
 foreach(trainer darknet llmc)
   if(NOT TARGET plug_${trainer})
-    add_test(NAME test_plug_${trainer} COMMAND sh -c "echo 'skipped: built without the examples'; exit 77")
+    add_test(NAME test_plug_${trainer} COMMAND sh -c
+        "echo 'skipped: built without the examples'; exit 77")
     set_tests_properties(test_plug_${trainer} PROPERTIES SKIP_RETURN_CODE 77)
     continue()
   endif()
   mr_test(test_plug_${trainer} SOURCES test_plug_${trainer}.c LIBS mr_dist mr_test_runs TIMEOUT 120)
-  target_compile_definitions(test_plug_${trainer} PRIVATE MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>
-                                                          MR_TEST_PLUG="$<TARGET_FILE:plug_${trainer}>")
+  target_compile_definitions(test_plug_${trainer}
+      PRIVATE MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>
+      MR_TEST_PLUG="$<TARGET_FILE:plug_${trainer}>")
   add_dependencies(test_plug_${trainer} plug_${trainer})
 endforeach()
 
@@ -21,7 +23,8 @@ function(mr_diff_test trainer file)
     OUTPUT ${out}
     COMMAND awk -v name=${file} -f ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk ${diff} >${out}
     DEPENDS ${diff} ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk)
-  mr_test(test_diff_${trainer} SOURCES test_diff_${trainer}.c ${out} LIBS mr_loader mr_test_runs TIMEOUT 120)
+  mr_test(test_diff_${trainer} SOURCES test_diff_${trainer}.c ${out} LIBS mr_loader mr_test_runs
+      TIMEOUT 120)
   target_compile_definitions(test_diff_${trainer} PRIVATE MR_TEST_DIFF_FILE="${out}")
 endfunction()
 mr_diff_test(darknet examples/millrace_data.h)
@@ -29,7 +32,7 @@ mr_diff_test(llmc llmc/dataloader_millrace.h)
 
 if(Python3_FOUND)
   add_test(NAME code_that_documents_quote_stands_in_the_examples
-           COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/test_quotes.py ${PROJECT_SOURCE_DIR}
-                   ${PROJECT_SOURCE_DIR}/docs/plug-in.md ${PROJECT_SOURCE_DIR}/docs/training.md)
+      COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/test_quotes.py ${PROJECT_SOURCE_DIR}
+      ${PROJECT_SOURCE_DIR}/docs/plug-in.md ${PROJECT_SOURCE_DIR}/docs/training.md)
   set_tests_properties(code_that_documents_quote_stands_in_the_examples PROPERTIES TIMEOUT 60)
 endif()

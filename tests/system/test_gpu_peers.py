@@ -52,7 +52,8 @@ time.sleep(0.05)
 mark("end")
 while not select.select([sys.stdin], [], [], 0.01)[0]:
     pass
-say(mark="done", seconds=1.0, images=100 * int(arguments.workers), failed=0, busy=0.5, gaps=[0.1], versions={})
+say(mark="done", seconds=1.0, images=100 * int(arguments.workers), failed=0, busy=0.5, gaps=[0.1],
+    versions={})
 if "MR_TRACE" in os.environ:
     sys.stdout.flush()
     with open(os.environ["MR_TRACE"], "w") as file:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The training example under launchers of all kinds.
-mr_test(test_launchers SOURCES test_launchers.c ../fault/rank_program.c ../fault/rank_pictures.c LIBS mr_test_runs
-        TIMEOUT 300)
+mr_test(test_launchers SOURCES test_launchers.c ../fault/rank_program.c ../fault/rank_pictures.c
+    LIBS mr_test_runs TIMEOUT 300)
 if(TARGET train_cifar10 AND TARGET millrace AND TARGET mr_gloo_module)
   target_compile_definitions(test_launchers PRIVATE MR_TEST_TRAIN="$<TARGET_FILE:train_cifar10>"
                                                     MR_TEST_MILLRACE="$<TARGET_FILE:millrace>")

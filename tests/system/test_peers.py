@@ -289,7 +289,8 @@ class Processes(unittest.TestCase):
     def test_process_of_a_runner_that_is_killed_dies(self):
         words = (
             "import sys, time; sys.path.insert(0, %r); import cell; "
-            "print(cell.Cell(['sleep', '600'], '/dev/null', 600).process.pid, flush=True); time.sleep(600)"
+            "print(cell.Cell(['sleep', '600'], '/dev/null', 600).process.pid, flush=True); "
+            "time.sleep(600)"
         )
         with subprocess.Popen([sys.executable, "-B", "-c", words % os.path.dirname(cell.__file__)],
                               stdout=subprocess.PIPE) as runner:
@@ -544,8 +545,7 @@ class WholeRun(unittest.TestCase):
         self.assertIn("| ROI decode alone | missing:", text)
 
     def run_index(self, packer):
-        """The rows ours_index and ours_before; a line of sh plays the packer. Returns the result.
-        """
+        """The rows ours_index and ours_before; a line of sh is the packer. Returns the result."""
         path = os.path.join(self.tree, "build", "peers", "millrace", "tools", "millrace")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

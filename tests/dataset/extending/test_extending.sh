@@ -20,24 +20,31 @@ fail() {
 }
 
 mkdir "$work/tree" "$work/images"
-cp -R "$source/base" "$source/dataset" "$source/include" "$source/loader" "$here/extended.c" "$work/tree"
+cp -R "$source/base" "$source/dataset" "$source/include" "$source/loader" "$here/extended.c" \
+    "$work/tree"
 cd "$work/tree"
 for name in dataset_kind reader; do
     lines=$(wc -l <"$here/$name.patch")
     test "$lines" -lt 100 || fail "$name.patch has $lines lines"
-    patch -p1 --no-backup-if-mismatch <"$here/$name.patch" >"$work/log" || fail "$name.patch: $(cat "$work/log")"
+    patch -p1 --no-backup-if-mismatch <"$here/$name.patch" >"$work/log" ||
+        fail "$name.patch: $(cat "$work/log")"
 done
 
 # What the patched CMakeLists.txt names, with the stand-in for io_uring.
 names=$(sed -n '/^set(sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/]*\.c')
 sources="extended.c dataset/reader_uring_absent.c $(echo base/*.c)"
 for name in $names; do sources="$sources dataset/$name"; done
-case $sources in *dataset/flat.c*dataset/reader_lseek.c*) ;; *) fail "CMakeLists.txt does not name the new files" ;; esac
+case $sources in
+*dataset/flat.c*dataset/reader_lseek.c*) ;;
+*) fail "CMakeLists.txt does not name the new files" ;;
+esac
 
 # shellcheck disable=SC2086
-echo $sources | tr ' ' '\n' | xargs -P 2 -n 12 "$cc" -std=gnu17 -D_GNU_SOURCE -O0 -I. -Iinclude ${includes-} -c ||
+echo $sources | tr ' ' '\n' |
+    xargs -P 2 -n 12 "$cc" -std=gnu17 -D_GNU_SOURCE -O0 -I. -Iinclude ${includes-} -c ||
     fail "the patched sources do not compile"
-"$cc" -std=gnu17 -D_GNU_SOURCE -fsyntax-only -I. -Iinclude loader/option_table.c || fail "the patched option does not compile"
+"$cc" -std=gnu17 -D_GNU_SOURCE -fsyntax-only -I. -Iinclude loader/option_table.c ||
+    fail "the patched option does not compile"
 "$cc" -o extended ./*.o -lm -lpthread
 
 printf 'first' >"$work/images/1.jpg"

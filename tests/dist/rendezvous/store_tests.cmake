@@ -2,7 +2,8 @@
 # The rendezvous store, over the loopback interface.
 add_library(mr_test_store STATIC store_rig.c store_rig.h)
 target_link_libraries(mr_test_store PUBLIC mr_dist)
-foreach(name store_address store_ends store_greeting store_hostile store_keys store_search store_table store_wire)
+foreach(name store_address store_ends store_greeting store_hostile store_keys store_search
+    store_table store_wire)
   mr_test(test_${name} SOURCES test_${name}.c LIBS mr_test_store)
   set_tests_properties(test_${name} PROPERTIES LABELS tsan)
 endforeach()
@@ -16,11 +17,13 @@ set_tests_properties(fuzz_store_corpus PROPERTIES TIMEOUT 60)
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
 check_c_source_compiles(
-  "#include <stddef.h>\nint LLVMFuzzerTestOneInput(const unsigned char *b, size_t n) { return b == NULL && n == 1; }"
+  "#include <stddef.h>
+   int LLVMFuzzerTestOneInput(const unsigned char *b, size_t n) { return b == NULL && n == 1; }"
   MILLRACE_HAVE_LIBFUZZER)
 unset(CMAKE_REQUIRED_FLAGS)
 if(MILLRACE_HAVE_LIBFUZZER)
-  set(store_sources store_server.c store_address.c store_greeting.c store_connections.c store_table.c store_wire.c)
+  set(store_sources store_server.c store_address.c store_greeting.c store_connections.c
+      store_table.c store_wire.c)
   list(TRANSFORM store_sources PREPEND ${PROJECT_SOURCE_DIR}/dist/rendezvous/)
   add_executable(fuzz_store fuzz_store.c ${store_sources})
   target_compile_options(fuzz_store PRIVATE -fsanitize=fuzzer)

@@ -92,7 +92,8 @@ def main(data, size, epochs):
             right = sum((model(image).argmax(1) == target).sum().item()
                         for image, target in data_loader_test)
         print(
-            f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(dataset_test)} in {len(data_loader)} steps"
+            f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(dataset_test)} "
+            f"in {len(data_loader)} steps"
         )
     return data_loader, data_loader_test
 

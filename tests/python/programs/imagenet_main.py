@@ -62,7 +62,8 @@ def main(data, size, epochs):
             right = sum(
                 (model(images).argmax(1) == target).sum().item() for images, target in val_loader)
         print(
-            f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(val_dataset)} in {len(train_loader)} steps"
+            f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(val_dataset)} "
+            f"in {len(train_loader)} steps"
         )
     return train_loader, val_loader
 
