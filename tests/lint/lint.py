@@ -16,6 +16,9 @@ import sys
 
 MAX_LINES = 660
 MAX_SOURCES = 64  # in one folder; past that, look for the second room in it
+MAX_COLUMNS = 100
+# Numbers that a program writes, goldens with one case a line, and results as they were printed.
+MAY_BE_WIDE = ["base/normal_table.c", "tests/install/test_halves.sh", "bench/results/*"]
 
 # Room: the rooms, or single headers, that it may include beside its own. Public headers are open to
 # all. A folder of a room that is not named here (transforms/simd) is part of that room.
@@ -43,25 +46,39 @@ OBSERVERS = {"tests", "bench"}
 
 # Header pattern: the files that may include it.
 OUTSIDE = {
-    "liburing.h": ["dataset/reader_uring.c"], "jpeglib.h": [
+    "liburing.h": ["dataset/reader_uring.c"],
+    "jpeglib.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/jpeg_box.*",
         "transforms/jpeg_file.*", "transforms/jpeg/scan_file.*", "examples/make_patches.c",
-    ], "jerror.h": [
+    ],
+    "jerror.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/packed_header.c",
         "transforms/jpeg_box.*", "transforms/jpeg_file.*", "examples/make_patches.c",
-    ], "png.h": ["transforms/codec_png.c",
-                 "packs/packer_png.c"], "webp/decode.h": ["transforms/formats/codec_webp.c"],
+    ],
+    "png.h": ["transforms/codec_png.c", "packs/packer_png.c"],
+    "webp/decode.h": ["transforms/formats/codec_webp.c"],
     "webp/demux.h": ["transforms/formats/codec_webp.c"],
-    "zlib.h": ["sampler/position.c",
-               "transforms/codec_png.c"], "tiffio.h": ["transforms/formats/tiff_file.c"],
-    "gd*.h": ["tools/sheet.c"], "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],
-    "cpuid.h": ["base/cpu.c"], "simde/*": ["transforms/simd/simd_avx2.h"], "cuda*": [
+    "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
+    "tiffio.h": ["transforms/formats/tiff_file.c"],
+    "gd*.h": ["tools/sheet.c"],
+    "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],
+    "cpuid.h": ["base/cpu.c"],
+    "simde/*": ["transforms/simd/simd_avx2.h"],
+    "cuda*": [
         "pinned/*cuda*", "dist/nccl/*", "examples/convnet_*", "examples/gpu_batch.c",
         "examples/graph_batch.c", "examples/model_parallel.c", "examples/multi_gpu.c",
-    ], "nvtx3/*": ["pinned/cuda_range.c"], "nccl.h": ["dist/nccl/*"], "dlpack/*": [],
-    "gloo/*": ["dist/gloo/*"], "mpi.h": ["dist/mpi/*"], "cblas.h": ["examples/convnet_host.c"],
-    "cublas*": ["examples/convnet_*"], "jansson.h": ["tools/measure/bench_json.c"],
-    "archive*.h": [], "cmocka.h": [], "seccomp.h": [],
+    ],
+    "nvtx3/*": ["pinned/cuda_range.c"],
+    "nccl.h": ["dist/nccl/*"],
+    "dlpack/*": [],
+    "gloo/*": ["dist/gloo/*"],
+    "mpi.h": ["dist/mpi/*"],
+    "cblas.h": ["examples/convnet_host.c"],
+    "cublas*": ["examples/convnet_*"],
+    "jansson.h": ["tools/measure/bench_json.c"],
+    "archive*.h": [],
+    "cmocka.h": [],
+    "seccomp.h": [],
 }
 
 # What a worker runs begins here.
@@ -74,10 +91,12 @@ NOT_IN_WORKERS = ["dist/*", "*cuda*"] + [
 PUBLIC_MAY_INCLUDE = {"stddef.h", "stdint.h", "stdbool.h"}
 
 SYSTEM = set("""
-    assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdalign.h stdarg.h
-    stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h strings.h tgmath.h threads.h time.h
-    argp.h dirent.h dlfcn.h endian.h err.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h immintrin.h ifaddrs.h libgen.h link.h
-    netdb.h poll.h pthread.h pwd.h sched.h search.h semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
+    assert.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h
+    stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h
+    string.h strings.h tgmath.h threads.h time.h
+    argp.h dirent.h dlfcn.h endian.h err.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h
+    immintrin.h ifaddrs.h libgen.h link.h netdb.h poll.h pthread.h pwd.h sched.h search.h
+    semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
     """.split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
 
@@ -98,8 +117,8 @@ NO_LOCALE = set(ROOMS) - {"tools", "examples"}
 OPENED = re.compile(r"(?<![\w.>])(open|openat|fopen)\(")
 OPENED_RIGHTLY = re.compile(r"O_DIRECTORY|O_EXCL")
 NAMED_BY_USERS = {"base", "sampler", "dataset", "packs", "cache"}
-OPENS = ["base/regular_file.c", "base/cpu_share.c",
-         "base/elapsed.c"]  # the function itself, and files of /proc and /sys
+# The function itself, and files of /proc and /sys.
+OPENS = ["base/regular_file.c", "base/cpu_share.c", "base/elapsed.c"]
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 
 Include = collections.namedtuple("Include", "line name quoted")
@@ -216,9 +235,8 @@ def check_includes(root, files, report):
 
 
 def check_workers(root, files, report):
-    """
-    What runs in a worker reaches neither the process group nor CUDA through any chain of includes.
-    A header stands for its .c file too.
+    """What runs in a worker reaches neither the process group nor CUDA through any chain of
+    includes. A header stands for its .c file too.
     """
     pending = [p for p in files if any(fnmatch.fnmatch(p, w) for w in WORKERS)]
     came_from = {p: None for p in pending}
@@ -316,6 +334,30 @@ def check_text(root, files, report):
                 report(path, number, "unfinished work is marked here")
             if LOCALE_CASE.search(line) and room_of(path) in NO_LOCALE:
                 report(path, number, "asks the program's locale; base/words.h does not")
+
+
+def may_be_wide(line):
+    """No space before the limit to break at, or a URL crosses it."""
+    start = line.rfind(" ", 0, MAX_COLUMNS + 1) + 1
+    return not line[:start].strip(" #*/") or "://" in line[start:].split(" ")[0]
+
+
+def check_width(root, files, report):
+    """Code and prose end at one column. Tables, images and quoted code of a document do not."""
+    for path in files:
+        document = path.endswith(".md")
+        if not (document or is_code(path) or is_script(path) or path.endswith(HASH_COMMENT)):
+            continue
+        if any(fnmatch.fnmatch(path, p) for p in MAY_BE_WIDE):
+            continue
+        fenced = False
+        for number, line in enumerate(read_lines(root, path), 1):
+            if document:
+                fenced ^= line.lstrip().startswith("```")
+                if fenced or line.startswith(("    ", "![")) or line.lstrip().startswith("|"):
+                    continue
+            if len(line) > MAX_COLUMNS and not may_be_wide(line):
+                report(path, number, f"{len(line)} columns, above {MAX_COLUMNS}")
 
 
 def check_opened(root, files, report):
@@ -424,9 +466,7 @@ def words_of(lines):
 
 
 def check_figures(root, files, report):
-    """A figure is the same on all pages that name it, and is in the page of results that it is
-    from.
-    """
+    """A figure is the same on all pages that name it, and is in its page of results."""
     if FIGURES not in files:
         return
     pages = {
@@ -486,6 +526,7 @@ def lint(root):
     check_names(files, report)
     check_folders(files, report)
     check_text(root, files, report)
+    check_width(root, files, report)
     check_opened(root, files, report)
     check_language(files, report)
     check_scripts(root, files, report)
@@ -500,8 +541,8 @@ def lint(root):
 def stale_patterns(root):
     """Patterns of the tables above that match no file: what they check is somewhere else now."""
     files = list(tree_files(root))
-    patterns = [p for allowed in OUTSIDE.values() for p in allowed] + WORKERS + OPENS
-    patterns += list(MAY_BE_CPLUSPLUS)
+    patterns = [p for allowed in OUTSIDE.values() for p in allowed]
+    patterns += WORKERS + OPENS + MAY_BE_WIDE + list(MAY_BE_CPLUSPLUS)
     patterns += [name for allowed in ROOMS.values() for name in allowed if name.endswith(".h")]
     patterns += [room + "/*" for room in ROOMS]
     return [

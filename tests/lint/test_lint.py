@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 import lint  # noqa: E402
 
 TAG = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+WIDE = "word " * 20 + "w"
 HASH = "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"
 
 GOOD = {
@@ -36,6 +37,7 @@ GOOD = {
     "bench/results/run.md": "| ours | 1.46 |\n",
     "include/millrace/speed.h": TAG + "/*\n * It is\n * 1.5 times as fast.\n */\n",
     "docs/x.md": "[a](../README.md) [b](#below) [c](https://example.org/x)\n",
+    "docs/wide.md": f"| {WIDE} |\n```\n{WIDE}\n```\n\n    {WIDE}\n\na https://a.org/{'x' * 99} b\n",
     "script/test": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "build/dropped.c": "no tag, but not part of the tree\n",
     "build-two/dropped.c": "no tag, but not part of the tree\n",
@@ -98,6 +100,9 @@ BAD = [
     ("a_file_is_long", "base/clock.c", TAG + "\n" * 660, "above 660"),
     ("work_is_left_over", "base/clock.c", TAG + "/* TO"
      "DO: more */\n", "unfinished"),
+    ("a_comment_is_wide", "base/clock.c", TAG + f"/* {WIDE} */\n", "clock.c:2: 107 columns"),
+    ("a_script_is_wide", "script/test", HASH + WIDE + "\n", "script/test:3: 101 columns"),
+    ("a_paragraph_is_wide", "docs/y.md", f"a\n{WIDE}\n", "docs/y.md:2: 101 columns"),
     ("a_word_is_compared_by_the_locale", "dataset/spec.c", TAG + "int x = strcasecmp(a, b);\n",
      "locale"),
     ("a_worker_reaches_the_process_group", "loader/slab_view.h",
