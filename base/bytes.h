@@ -15,9 +15,7 @@ struct mr_bytes {
     size_t size; /* allocated */
 };
 
-/*
- * Make room for n bytes after len. data may move. On MR_ERR_NO_MEMORY the bytes are unchanged.
- */
+/* Make room for n bytes after len. data may move. On MR_ERR_NO_MEMORY the bytes are unchanged. */
 mr_status mr_bytes_reserve(struct mr_bytes *bytes, size_t n, mr_error *error);
 
 /* Append len bytes. On MR_ERR_NO_MEMORY the bytes are unchanged. */

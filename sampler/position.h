@@ -32,8 +32,8 @@ struct mr_position {
 
 /*
  * Fill in the position after `batches` batches of batch_size of this sampler's epoch. The position
- * is the same on all ranks except for `rank`. The sampler must not have an
- * order of the caller's (assert).
+ * is the same on all ranks except for `rank`. The sampler must not have an order of the caller's
+ * (assert).
  */
 void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last,
                       uint64_t batches, struct mr_position *position_out);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The loader: batches of a dataset, in the sampler's order, made by worker processes.
- */
+/* The loader: batches of a dataset, in the sampler's order, made by worker processes. */
 #ifndef MILLRACE_LOADER_H
 #define MILLRACE_LOADER_H
 

@@ -90,9 +90,7 @@ MR_API void mr_sampler_destroy(mr_sampler *sampler);
  */
 MR_API mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *error);
 
-/**
- * Number of indices of this rank in this epoch. With MR_TAIL_EXACT ranks differ by at most one.
- */
+/** Number of indices of this rank in this epoch. With MR_TAIL_EXACT ranks differ by at most one. */
 MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
 
 /**

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The orientation in EXIF blocks, right and wrong ones.
- */
+/* The orientation in EXIF blocks, right and wrong ones. */
 #include "base/exif.h"
 
 #include <setjmp.h>

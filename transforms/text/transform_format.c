@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writes the long text form of a transform, which parses back to the same operations.
- */
+/* Writes the long text form of a transform, which parses back to the same operations. */
 #include "transforms/text/erase_text.h"
 #include "transforms/text/mix_text.h"
 #include "transforms/text/timm_text.h"

@@ -363,9 +363,7 @@ static void device_memory_is_refused_by_name_over_mpi(void **state)
     must_pass(group_of("pointers"));
 }
 
-/*
- * Neither a backend nor an address is named. MPICH gives no job id, so MR_RUN_ID is set.
- */
+/* Neither a backend nor an address is named. MPICH gives no job id, so MR_RUN_ID is set. */
 static struct start unnamed(const char *scenario)
 {
     struct start start = group_of(scenario);
