@@ -20,9 +20,8 @@ def nodes():
 
 def main():
     print("/* SPDX-License-Identifier: Apache-2.0 */")
-    print(
-        "/* Quantiles of the normal distribution; tests/data/make_normal_table.py makes this file. */"
-    )
+    print("/* Quantiles of the normal distribution. "
+          "tests/data/make_normal_table.py writes this file. */")
     print('#include "base/normal.h"\n')
     print("/* clang-format off */\nconst float mr_normal_nodes[MR_NORMAL_NODES] = {")
     values = [f"{value:.9g}" for value in nodes()]
