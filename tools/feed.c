@@ -33,6 +33,22 @@ static const char *default_transform(mr_dataset *dataset, const char *spec)
     return "train:224";
 }
 
+/* Append a normalize with the values of --mean and --std. */
+static mr_status append_normalize(mr_transform *transform, const struct mr_loader_args *args,
+                                  mr_error *error)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, "normalize(mean=%.17g", args->mean[0]);
+
+    for (unsigned c = 1; c < args->n_channels; c++)
+        n += snprintf(text + n, sizeof text - (size_t)n, ":%.17g", args->mean[c]);
+    for (unsigned c = 0; c < args->n_channels; c++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%.17g",
+                      c > 0 ? ":" : ",std=", args->std[c]);
+    snprintf(text + n, sizeof text - (size_t)n, ")");
+    return mr_transform_append(transform, text, error);
+}
+
 static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_args *args,
                                 mr_error *error)
 {
@@ -44,8 +60,7 @@ static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_arg
         return MR_OK;
     status = mr_transform_parse(feed->transform_name, &feed->transform, error);
     if (status == MR_OK && args->n_channels > 0)
-        status = mr_transform_normalize(feed->transform, args->n_channels, args->mean, args->std,
-                                        false, error);
+        status = append_normalize(feed->transform, args, error);
     return status;
 }
 

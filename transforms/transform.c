@@ -22,8 +22,6 @@ static_assert(sizeof(struct mr_op) == 14 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_AR
 
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 {
-    if (!transform_out)
-        return mr_error_set(error, MR_ERR_INVALID, "transform_out is NULL");
     *transform_out = calloc(1, sizeof **transform_out);
     return *transform_out ? MR_OK : mr_error_memory(error, sizeof **transform_out);
 }
@@ -122,17 +120,8 @@ mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_err
     return MR_OK;
 }
 
-static mr_status check_handle(const mr_transform *transform, mr_error *error)
+static mr_status check_size(const struct mr_op *op, mr_error *error)
 {
-    return transform ? MR_OK : mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
-}
-
-/* Checks height and width, and the handle, which every function with a size has. */
-static mr_status check_size(const mr_transform *transform, const struct mr_op *op, mr_error *error)
-{
-    mr_status status = check_handle(transform, error);
-    if (status != MR_OK)
-        return status;
     if (op->height >= 1 && op->height <= MAX_SIDE && op->width >= 1 && op->width <= MAX_SIDE)
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID, "%s: size %u:%u is not from 1 to %d",
@@ -141,7 +130,7 @@ static mr_status check_size(const mr_transform *transform, const struct mr_op *o
 
 static mr_status append_sized(mr_transform *transform, const struct mr_op *op, mr_error *error)
 {
-    mr_status status = check_size(transform, op, error);
+    mr_status status = check_size(op, error);
     return status == MR_OK ? mr_transform_append_op(transform, op, error) : status;
 }
 
@@ -150,10 +139,9 @@ static bool is_range(double lo, double hi)
     return isfinite(lo) && isfinite(hi) && lo <= hi;
 }
 
-mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height,
-                                              uint32_t width, const double scale[2],
-                                              const double ratio[2],
-                                              enum mr_interpolation interpolation, mr_error *error)
+mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                           const double scale[2], const double ratio[2],
+                                           enum mr_interpolation interpolation, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RANDOM_RESIZED_CROP,
                        .height = height,
@@ -161,7 +149,7 @@ mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t 
                        .scale = {scale[0], scale[1]},
                        .ratio = {ratio[0], ratio[1]},
                        .interpolation = interpolation};
-    mr_status status = check_size(transform, &op, error);
+    mr_status status = check_size(&op, error);
     if (status != MR_OK)
         return status;
     if (!is_range(scale[0], scale[1]) || scale[0] < 0.0)
@@ -175,40 +163,20 @@ mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t 
     return mr_transform_append_op(transform, &op, error);
 }
 
-mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
-                                           double scale_lo, double scale_hi, double ratio_lo,
-                                           double ratio_hi, mr_error *error)
-{
-    const double scale[2] = {scale_lo, scale_hi}, ratio[2] = {ratio_lo, ratio_hi};
-    return mr_transform_random_resized_crop_as(transform, height, width, scale, ratio, MR_BILINEAR,
-                                               error);
-}
-
-mr_status mr_transform_resize_short_as(mr_transform *transform, uint32_t size,
-                                       enum mr_interpolation interpolation, mr_error *error)
+mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size,
+                                    enum mr_interpolation interpolation, mr_error *error)
 {
     struct mr_op op = {
         .kind = MR_OP_RESIZE_SHORT, .height = size, .width = size, .interpolation = interpolation};
     return append_sized(transform, &op, error);
 }
 
-mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error)
-{
-    return mr_transform_resize_short_as(transform, size, MR_BILINEAR, error);
-}
-
-mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint32_t width,
-                                 enum mr_interpolation interpolation, mr_error *error)
+mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
+                              enum mr_interpolation interpolation, mr_error *error)
 {
     struct mr_op op = {
         .kind = MR_OP_RESIZE, .height = height, .width = width, .interpolation = interpolation};
     return append_sized(transform, &op, error);
-}
-
-mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
-                              mr_error *error)
-{
-    return mr_transform_resize_as(transform, height, width, MR_BILINEAR, error);
 }
 
 mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
@@ -218,9 +186,9 @@ mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uin
     return append_sized(transform, &op, error);
 }
 
-mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
-                                      uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
-                                      const double *fill, mr_error *error)
+mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                   uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
+                                   const double *fill, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RANDOM_CROP,
                        .height = height,
@@ -228,7 +196,7 @@ mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, 
                        .padding = padding,
                        .padding_mode = mode,
                        .n_channels = n_fill};
-    mr_status status = check_size(transform, &op, error);
+    mr_status status = check_size(&op, error);
     if (status != MR_OK)
         return status;
     if (padding > MAX_SIDE)
@@ -248,63 +216,12 @@ mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, 
     return mr_transform_append_op(transform, &op, error);
 }
 
-mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
-                                   uint32_t padding, mr_error *error)
-{
-    return mr_transform_random_crop_as(transform, height, width, padding, MR_PADDING_CONSTANT, 1,
-                                       &(double){0.0}, error);
-}
-
-static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, mr_error *error)
-{
-    struct mr_op op = {.kind = kind, .p = p};
-    mr_status status = check_handle(transform, error);
-    if (status != MR_OK)
-        return status;
-    if (!(p >= 0.0 && p <= 1.0))
-        return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1",
-                            mr_transform_op_name(&op), p);
-    return mr_transform_append_op(transform, &op, error);
-}
-
-mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error)
-{
-    return append_flip(transform, MR_OP_HFLIP, p, error);
-}
-
-mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error)
-{
-    return append_flip(transform, MR_OP_VFLIP, p, error);
-}
-
-mr_status mr_transform_exif(mr_transform *transform, mr_error *error)
-{
-    struct mr_op op = {.kind = MR_OP_EXIF};
-    mr_status status = check_handle(transform, error);
-    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
-}
-
-mr_status mr_transform_rgb(mr_transform *transform, mr_error *error)
-{
-    struct mr_op op = {.kind = MR_OP_RGB};
-    mr_status status = check_handle(transform, error);
-    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
-}
-
-mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels,
-                                    const double *mean, const double *std, enum mr_exact exact,
-                                    bool implied, mr_error *error)
+mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
+                                 const double *std, enum mr_exact exact, bool implied,
+                                 mr_error *error)
 {
     struct mr_op op = {
         .kind = MR_OP_NORMALIZE, .n_channels = n_channels, .exact = exact, .implied = implied};
-    mr_status status = check_handle(transform, error);
-    if (status != MR_OK)
-        return status;
-    if (n_channels != 1 && n_channels != 3)
-        return mr_error_set(error, MR_ERR_INVALID, "normalize: %u channels; 1 or 3 are possible",
-                            n_channels);
-    if (!mean || !std)
-        return mr_error_set(error, MR_ERR_INVALID, "normalize: mean or std is NULL");
     for (uint32_t c = 0; c < n_channels; c++) {
         if (!isfinite((float)mean[c]))
             return mr_error_set(error, MR_ERR_INVALID,
@@ -318,11 +235,4 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
         op.std[c] = std[c];
     }
     return mr_transform_append_op(transform, &op, error);
-}
-
-mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
-                                 const double *std, bool exact, mr_error *error)
-{
-    enum mr_exact how = exact ? MR_EXACT_V1 : MR_EXACT_NONE;
-    return mr_transform_normalize_as(transform, n_channels, mean, std, how, false, error);
 }

@@ -32,29 +32,33 @@ extern const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS];
 /* Names of enum mr_padding_mode in the text form and in torchvision. */
 extern const char *const mr_transform_padding_modes[MR_N_PADDING_MODES];
 
-/* mr_transform_random_crop() with a padding mode and a fill; n_fill: 1 or 3 values. */
-mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
-                                      uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
-                                      const double *fill, mr_error *error);
-
-/* mr_transform_random_resized_crop() with an interpolation. */
-mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height,
-                                              uint32_t width, const double scale[2],
-                                              const double ratio[2],
-                                              enum mr_interpolation interpolation, mr_error *error);
-
-/* The same for mr_transform_resize_short() and mr_transform_resize(). */
-mr_status mr_transform_resize_short_as(mr_transform *transform, uint32_t size,
-                                       enum mr_interpolation interpolation, mr_error *error);
-mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint32_t width,
-                                 enum mr_interpolation interpolation, mr_error *error);
+/* Make an empty list. */
+mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
 
 /*
- * mr_transform_normalize(), with an order of operations. implied: it applies only if the dtype is a
- * float, and a later one replaces it.
+ * Check and append an operation; transforms/text/transform_text.c gives it the arguments. Flips,
+ * exif and rgb need no check.
  */
-mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels,
-                                    const double *mean, const double *std, enum mr_exact exact,
-                                    bool implied, mr_error *error);
+mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                           const double scale[2], const double ratio[2],
+                                           enum mr_interpolation interpolation, mr_error *error);
+mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size,
+                                    enum mr_interpolation interpolation, mr_error *error);
+mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
+                              enum mr_interpolation interpolation, mr_error *error);
+mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                   mr_error *error);
+/* n_fill: 1 or 3 values */
+mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                   uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
+                                   const double *fill, mr_error *error);
+
+/*
+ * n_channels: 1 or 3. implied: it applies only if the dtype is a float, and a later one replaces
+ * it.
+ */
+mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
+                                 const double *std, enum mr_exact exact, bool implied,
+                                 mr_error *error);
 
 #endif

@@ -12,17 +12,6 @@ extern "C" {
 typedef struct mr_transform mr_transform;
 
 /**
- * Make an empty list of operations. The functions below append to it; each returns MR_OK,
- * MR_ERR_INVALID or MR_ERR_NO_MEMORY. error may be NULL in all of them.
- *
- * Returns MR_OK; MR_ERR_INVALID; MR_ERR_NO_MEMORY.
- * Ownership: *transform_out is the caller's, to be destroyed.
- */
-MR_API mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
-/** Free the transform. NULL does nothing. */
-MR_API void mr_transform_destroy(mr_transform *transform);
-
-/**
  * Make a transform from text (docs/formats.md):
  *
  *   train:224 | eval:232:224 | cifar | none
@@ -32,21 +21,31 @@ MR_API void mr_transform_destroy(mr_transform *transform);
  *
  * The last line has recipes by name (docs/recipes.md). The short forms and recipes normalize with
  * the mean and deviation of ImageNet (of CIFAR) if the loader's dtype is a float.
- * Returns MR_OK, or MR_ERR_INVALID with the position in the text.
+ * Numbers have a decimal point in any locale. A program that computes an argument formats the text:
+ *
+ *   snprintf(text, sizeof text, "random_resized_crop(%u)+hflip(0.5)", size);
+ *
+ * error  may be NULL
+ * Returns MR_OK; MR_ERR_INVALID with the position in the text; MR_ERR_NO_MEMORY.
+ * Ownership: *transform_out is the caller's, to be destroyed; NULL on failure.
  */
 MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_out,
                                     mr_error *error);
 
+/** Free the transform. NULL does nothing. */
+MR_API void mr_transform_destroy(mr_transform *transform);
+
 /**
- * Append the operations of a text, in the form of mr_transform_parse(). Some operations and
- * arguments can only be given in this form:
+ * Append the operations of a text, in the form of mr_transform_parse(). It is for programs that add
+ * to a text of their user: a later normalize replaces the one that a short form implies.
  *
- *   mr_transform_append(transform, "random_resized_crop(224,interp=bicubic)+color_jitter(0.4)",
- *                       &error);
- *
- * Returns MR_OK, or MR_ERR_INVALID with the position in the text; the transform is then unchanged.
+ * Returns MR_OK; MR_ERR_INVALID with the position in the text, MR_ERR_NO_MEMORY: the transform is
+ * then unchanged.
  */
 MR_API mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error);
+
+/** True if the transform turns image files by their EXIF orientation. False for NULL. */
+MR_API bool mr_transform_turns(const mr_transform *transform);
 
 /**
  * Write the long form of a transform: at most size bytes with the final NUL. Returns its length
@@ -71,56 +70,6 @@ MR_API size_t mr_transform_format(const mr_transform *transform, char *text_out,
 MR_API mr_status mr_transform_passes(const mr_transform *transform, uint32_t width, uint32_t height,
                                      mr_dtype dtype, mr_layout layout, char *text_out, size_t size,
                                      size_t *len_out, mr_error *error);
-
-/**
- * Append torchvision's RandomResizedCrop: a crop of scale_lo to scale_hi of the image's area and of
- * aspect ratio ratio_lo to ratio_hi, resized to height x width pixels.
- */
-MR_API mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height,
-                                                  uint32_t width, double scale_lo, double scale_hi,
-                                                  double ratio_lo, double ratio_hi,
-                                                  mr_error *error);
-/** Append torchvision's Resize(int): the shorter side becomes size pixels, the ratio is kept. */
-MR_API mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_error *error);
-/** Append torchvision's Resize((h, w)). */
-MR_API mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
-                                     mr_error *error);
-/** Append torchvision's CenterCrop. A smaller image is padded with zeros. */
-MR_API mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
-                                          mr_error *error);
-/**
- * Append torchvision's RandomCrop, after `padding` pixels of zeros on every side. A smaller image
- * makes the sample damaged. For other paddings use mr_transform_append() with a text such as
- * "random_crop(32,padding=4,padding_mode=reflect)".
- */
-MR_API mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
-                                          uint32_t padding, mr_error *error);
-/** Append a horizontal or vertical flip with probability p, 0 to 1. */
-MR_API mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error *error);
-MR_API mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error);
-/**
- * Append turning the image upright by its EXIF orientation. It must be the first operation. Without
- * it images are not turned, as in torchvision.
- */
-MR_API mr_status mr_transform_exif(mr_transform *transform, mr_error *error);
-/** True if the transform turns image files by their EXIF orientation. False for NULL. */
-MR_API bool mr_transform_turns(const mr_transform *transform);
-/**
- * Append torchvision's v2.RGB, grayscale to RGB: the one channel of a raw image becomes three equal
- * channels. It may be at any place of the list, and normalize may then have three means. Image
- * files do not change, because they decode to RGB.
- */
-MR_API mr_status mr_transform_rgb(mr_transform *transform, mr_error *error);
-/**
- * Append normalizing each channel: (x / 255 - mean) / std, computed as fma(x, scale, bias). It must
- * come last, except for random_erasing and mixing, which mr_transform_append() appends. With the
- * dtype u8 mr_loader_create() refuses it.
- * n_channels  entries of mean and std, 1 or 3
- * exact       compute in torchvision's order of operations instead, with its three roundings
- */
-MR_API mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels,
-                                        const double *mean, const double *std, bool exact,
-                                        mr_error *error);
 
 /** What mr_transform_explain() writes. */
 typedef enum mr_explain_form {

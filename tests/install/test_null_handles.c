@@ -46,7 +46,6 @@ static const char *const without_handle[] = {
     "mr_seed",
     "mr_signals_watch",
     "mr_status_name",
-    "mr_transform_create",
     "mr_transform_parse",
     "mr_version",
     "mr_version_number",
@@ -155,7 +154,6 @@ static void datasets(void **state)
 static void samplers_and_transforms(void **state)
 {
     (void)state;
-    static const double one[1] = {1};
     char text[8] = "text";
     NOTHING(mr_sampler_destroy, NULL);
     HAS_WORDS(mr_sampler_set_epoch, NULL, 1, &error);
@@ -166,21 +164,11 @@ static void samplers_and_transforms(void **state)
     IS_VALUE(0, mr_transform_format, NULL, text, sizeof text);
     assert_string_equal(text, "");
     HAS_WORDS(mr_transform_passes, NULL, 8, 8, MR_U8, MR_NCHW, text, sizeof text, NULL, &error);
-    HAS_WORDS(mr_transform_random_resized_crop, NULL, 8, 8, 0.5, 1, 1, 1, &error);
-    HAS_WORDS(mr_transform_resize_short, NULL, 8, &error);
-    HAS_WORDS(mr_transform_resize, NULL, 8, 8, &error);
-    HAS_WORDS(mr_transform_center_crop, NULL, 8, 8, &error);
-    HAS_WORDS(mr_transform_random_crop, NULL, 8, 8, 0, &error);
-    HAS_WORDS(mr_transform_hflip, NULL, 0.5, &error);
-    HAS_WORDS(mr_transform_vflip, NULL, 0.5, &error);
-    HAS_WORDS(mr_transform_exif, NULL, &error);
     IS_VALUE(false, mr_transform_turns, NULL);
     mr_explain_options sample = MR_EXPLAIN_OPTIONS_INIT;
     sample.width = sample.height = 8;
     IS_VALUE(MR_OK, mr_transform_explain, NULL, &sample, NULL, 0, NULL, &error);
     HAS_WORDS(mr_transform_append, NULL, "hflip", &error);
-    HAS_WORDS(mr_transform_rgb, NULL, &error);
-    HAS_WORDS(mr_transform_normalize, NULL, 1, one, one, false, &error);
 }
 
 static void loaders(void **state)

@@ -95,20 +95,18 @@ static mr_dataset *open_source(const struct source *source)
 
 static mr_transform *make_transform(const struct source *source, enum rule rule)
 {
-    static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
-    uint32_t channels = source->channels == 1 && !source->rgb ? 1 : 3;
+    const char *mean = source->channels == 1 && !source->rgb ? "mean=0.485,std=0.229"
+                                                             : "mean=0.485:0.456:0.406,"
+                                                               "std=0.229:0.224:0.225";
+    char text[256];
+    snprintf(text, sizeof text, "%s%s%snone",
+             source->channels == 0 ? "random_resized_crop(12:10,ratio=0.75:1.3333)+" : "",
+             source->channels != 1 ? "hflip+" : "", source->rgb ? "rgb+" : "");
     mr_transform *t;
-    assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
-    if (source->channels == 0)
-        assert_int_equal(mr_transform_random_resized_crop(t, 12, 10, 0.08, 1, 0.75, 1.3333, NULL),
-                         MR_OK);
-    if (source->channels != 1)
-        assert_int_equal(mr_transform_hflip(t, 0.5, NULL), MR_OK);
-    if (source->rgb)
-        assert_int_equal(mr_transform_rgb(t, NULL), MR_OK);
+    assert_int_equal(mr_transform_parse(text, &t, NULL), MR_OK);
+    snprintf(text, sizeof text, "normalize(%s%s)", mean, rule == RULE_EXACT ? ",exact" : "");
     if (rule != RULE_NONE)
-        assert_int_equal(mr_transform_normalize(t, channels, mean, std, rule == RULE_EXACT, NULL),
-                         MR_OK);
+        assert_int_equal(mr_transform_append(t, text, NULL), MR_OK);
     return t;
 }
 
@@ -254,7 +252,8 @@ static void holes_are_zeros_on_the_device_too(void **state)
 {
     struct rig *rig = *state;
     static const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
-    static const double mean[] = {0.5, 0.4, 0.3}, std[] = {0.2, 0.3, 0.4};
+    static const char normalize[] = "normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)";
+    static const char exact[] = "normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4,exact)";
     for (unsigned i = 0; i < 100; i += 7)
         rig->shared->fails[i] = true;
     for (unsigned i = 40; i < 56; i++) /* also a whole batch */
@@ -264,10 +263,11 @@ static void holes_are_zeros_on_the_device_too(void **state)
             stage_open(
                 &(struct double_options){.n_devices = 3, .policy = DOUBLE_RANDOM, .seed = d});
             mr_transform *transform;
-            assert_int_equal(mr_transform_create(&transform, NULL), MR_OK);
-            if (d > 0)
-                assert_int_equal(mr_transform_normalize(transform, 3, mean, std, d == 2, NULL),
-                                 MR_OK);
+            assert_int_equal(mr_transform_parse(d == 0   ? "none"
+                                                : d == 2 ? exact
+                                                         : normalize,
+                                                &transform, NULL),
+                             MR_OK);
             mr_loader_options options = options_at(&places[i]);
             options.dtype = dtypes[d];
             options.on_error = d % 2 ? MR_ON_ERROR_SKIP : MR_ON_ERROR_ZERO;

@@ -91,8 +91,8 @@ static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_tex
         status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
-    return mr_transform_random_resized_crop_as(p->transform, height, width, scale, ratio,
-                                               interpolation, p->error);
+    return mr_transform_random_resized_crop(p->transform, height, width, scale, ratio,
+                                            interpolation, p->error);
 }
 
 static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
@@ -105,8 +105,8 @@ static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
         status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
-    return one ? mr_transform_resize_short_as(p->transform, height, interpolation, p->error)
-               : mr_transform_resize_as(p->transform, height, width, interpolation, p->error);
+    return one ? mr_transform_resize_short(p->transform, height, interpolation, p->error)
+               : mr_transform_resize(p->transform, height, width, interpolation, p->error);
 }
 
 static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *item)
@@ -147,9 +147,9 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
     struct mr_text_arg *fill = take_named_or_next(item, "fill");
     if (fill && fill->n_values != 1 && fill->n_values != 3)
         return mr_text_parser_fail_at(p, fill->place, "one value or r:g:b is expected");
-    return mr_transform_random_crop_as(p->transform, height, width, padding, mode,
-                                       fill ? fill->n_values : 1,
-                                       fill ? fill->values : &(double){0.0}, p->error);
+    return mr_transform_random_crop(p->transform, height, width, padding, mode,
+                                    fill ? fill->n_values : 1, fill ? fill->values : &(double){0.0},
+                                    p->error);
 }
 
 static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item,
@@ -167,30 +167,36 @@ static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item 
     return MR_OK;
 }
 
+static mr_status add_kind(struct mr_text_parser *p, enum mr_op_kind kind, double probability)
+{
+    const struct mr_op op = {.kind = kind, .p = probability};
+    return mr_transform_append_op(p->transform, &op, p->error);
+}
+
 static mr_status add_hflip(struct mr_text_parser *p, struct mr_text_item *item)
 {
     double probability;
     mr_status status = take_probability(p, item, &probability);
-    return status == MR_OK ? mr_transform_hflip(p->transform, probability, p->error) : status;
+    return status == MR_OK ? add_kind(p, MR_OP_HFLIP, probability) : status;
 }
 
 static mr_status add_vflip(struct mr_text_parser *p, struct mr_text_item *item)
 {
     double probability;
     mr_status status = take_probability(p, item, &probability);
-    return status == MR_OK ? mr_transform_vflip(p->transform, probability, p->error) : status;
+    return status == MR_OK ? add_kind(p, MR_OP_VFLIP, probability) : status;
 }
 
 static mr_status add_exif(struct mr_text_parser *p, struct mr_text_item *item)
 {
     (void)item;
-    return mr_transform_exif(p->transform, p->error);
+    return add_kind(p, MR_OP_EXIF, 0);
 }
 
 static mr_status add_rgb(struct mr_text_parser *p, struct mr_text_item *item)
 {
     (void)item;
-    return mr_transform_rgb(p->transform, p->error);
+    return add_kind(p, MR_OP_RGB, 0);
 }
 
 static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *item)
@@ -218,21 +224,21 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
     if (exact && exact_v2)
         return mr_text_parser_fail_at(p, item->place, "exact and exact_v2 exclude each other");
     enum mr_exact how = exact_v2 ? MR_EXACT_V2 : exact ? MR_EXACT_V1 : MR_EXACT_NONE;
-    return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, how,
-                                     implied, p->error);
+    return mr_transform_normalize(p->transform, mean->n_values, mean->values, std->values, how,
+                                  implied, p->error);
 }
 
 static mr_status imply_imagenet(struct mr_text_parser *p)
 {
     const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
-    return mr_transform_normalize_as(p->transform, 3, mean, std, MR_EXACT_NONE, true, p->error);
+    return mr_transform_normalize(p->transform, 3, mean, std, MR_EXACT_NONE, true, p->error);
 }
 
 static mr_status add_train(struct mr_text_parser *p, struct mr_text_item *item)
 {
     mr_status status = add_random_resized_crop(p, item);
     if (status == MR_OK)
-        status = mr_transform_hflip(p->transform, 0.5, p->error);
+        status = add_kind(p, MR_OP_HFLIP, 0.5);
     return status == MR_OK ? imply_imagenet(p) : status;
 }
 
@@ -248,7 +254,7 @@ static mr_status add_eval(struct mr_text_parser *p, struct mr_text_item *item)
         return status;
     if (one)
         return mr_text_parser_fail_at(p, p->at, "two sizes, eval:RESIZE:CROP, are expected");
-    status = mr_transform_resize_short_as(p->transform, resized, interpolation, p->error);
+    status = mr_transform_resize_short(p->transform, resized, interpolation, p->error);
     if (status == MR_OK)
         status = mr_transform_center_crop(p->transform, crop, crop, p->error);
     return status == MR_OK ? imply_imagenet(p) : status;
@@ -258,12 +264,13 @@ static mr_status add_cifar(struct mr_text_parser *p, struct mr_text_item *item)
 {
     const double mean[3] = {0.4914, 0.4822, 0.4465}, std[3] = {0.2470, 0.2435, 0.2616};
     (void)item;
-    mr_status status = mr_transform_random_crop(p->transform, 32, 32, 4, p->error);
+    mr_status status = mr_transform_random_crop(p->transform, 32, 32, 4, MR_PADDING_CONSTANT, 1,
+                                                &(double){0.0}, p->error);
     if (status == MR_OK)
-        status = mr_transform_hflip(p->transform, 0.5, p->error);
-    return status == MR_OK ? mr_transform_normalize_as(p->transform, 3, mean, std, MR_EXACT_NONE,
-                                                       true, p->error)
-                           : status;
+        status = add_kind(p, MR_OP_HFLIP, 0.5);
+    return status == MR_OK
+               ? mr_transform_normalize(p->transform, 3, mean, std, MR_EXACT_NONE, true, p->error)
+               : status;
 }
 
 static mr_status add_none(struct mr_text_parser *p, struct mr_text_item *item)
