@@ -122,6 +122,7 @@ static const struct {
     SIZE(mr_pack_progress),
     SIZE(mr_pack_options),
     SIZE(mr_pack_report),
+    /* cache.h */
     SIZE(mr_cache_report),
     /* group.h */
     VALUE(MR_SUM),

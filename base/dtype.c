@@ -42,16 +42,3 @@ mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out)
     }
     return MR_ERR_INVALID;
 }
-
-mr_status mr_layout_parse(const char *name, mr_layout *layout_out)
-{
-    if (!name || !layout_out)
-        return MR_ERR_INVALID;
-    if (mr_word_is(name, "nchw"))
-        *layout_out = MR_NCHW;
-    else if (mr_word_is(name, "nhwc"))
-        *layout_out = MR_NHWC;
-    else
-        return MR_ERR_INVALID;
-    return MR_OK;
-}

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "base/out_struct.h"
 #include "base/xxh3.h"

@@ -7,6 +7,7 @@
 
 set(MR_PUBLIC_HEADERS
     batch
+    cache
     dataset
     dist
     group

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "tools/arg_list.h"
 #include "tools/command.h"

@@ -60,12 +60,6 @@ MR_API mr_status mr_dtype_parse(const char *name, mr_dtype *dtype_out);
 /** Order of an image's dimensions: channels first (MR_NCHW) or last (MR_NHWC). */
 typedef enum mr_layout { MR_NCHW = 0, MR_NHWC = 1 } mr_layout;
 
-/**
- * Read "nchw" or "nhwc", in any case. Returns MR_OK or MR_ERR_INVALID; *layout_out is written on
- * success only.
- */
-MR_API mr_status mr_layout_parse(const char *name, mr_layout *layout_out);
-
 /** Kind of a device. */
 typedef enum mr_device_kind { MR_DEVICE_HOST = 0, MR_DEVICE_CUDA = 1 } mr_device_kind;
 

@@ -30,6 +30,7 @@
 #define MILLRACE_MILLRACE_H
 
 #include <millrace/batch.h>
+#include <millrace/cache.h>
 #include <millrace/dataset.h>
 #include <millrace/loader.h>
 #include <millrace/pack.h>

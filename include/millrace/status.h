@@ -160,7 +160,8 @@ MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
 MR_API double mr_elapsed(void);
 
 /**
- * Find the name closest to a misspelled word, for "did you mean".
+ * Find the name closest to a misspelled word, for "did you mean". It is for programs with options
+ * of their own, such as the command millrace; the library's errors already name the closest word.
  *
  * At most a third of the word's letters, rounded up, may be wrong, missing, too many, or swapped
  * with the next one. The case of A to Z does not matter. Names of fewer than 3 or more than 31

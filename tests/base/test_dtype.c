@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and sizes of element types and layouts. */
+/* Names and sizes of element types. */
 #include <millrace/batch.h>
 
 #include <setjmp.h>
@@ -36,26 +36,18 @@ static void names_are_read_in_any_case(void **state)
 {
     (void)state;
     mr_dtype dtype;
-    mr_layout layout = MR_NCHW;
     assert_int_equal(mr_dtype_parse("Bf16", &dtype), MR_OK);
     assert_int_equal(dtype, MR_BF16);
-    assert_int_equal(mr_layout_parse("NhWc", &layout), MR_OK);
-    assert_int_equal(layout, MR_NHWC);
-    assert_int_equal(mr_layout_parse("NCHW", &layout), MR_OK);
-    assert_int_equal(layout, MR_NCHW);
 }
 
 static void what_is_none_is_refused_and_not_written(void **state)
 {
     (void)state;
     mr_dtype dtype = MR_F64;
-    mr_layout layout = MR_NHWC;
     static const char *const wrong[] = {"", "f", "f323", "float", "default", "u8 ", "?"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(mr_dtype_parse(wrong[i], &dtype), MR_ERR_INVALID);
     assert_int_equal(dtype, MR_F64);
-    assert_int_equal(mr_layout_parse("nhcw", &layout), MR_ERR_INVALID);
-    assert_int_equal(layout, MR_NHWC);
     assert_string_equal(mr_dtype_name(MR_DTYPE_DEFAULT), "default");
     assert_int_equal(mr_dtype_size(MR_DTYPE_DEFAULT), 0);
     assert_string_equal(mr_dtype_name((mr_dtype)99), "?");
@@ -67,11 +59,8 @@ static void a_null_argument_is_refused(void **state)
 {
     (void)state;
     mr_dtype dtype;
-    mr_layout layout;
     assert_int_equal(mr_dtype_parse(NULL, &dtype), MR_ERR_INVALID);
     assert_int_equal(mr_dtype_parse("u8", NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_layout_parse(NULL, &layout), MR_ERR_INVALID);
-    assert_int_equal(mr_layout_parse("nchw", NULL), MR_ERR_INVALID);
 }
 
 /*

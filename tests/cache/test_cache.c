@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "cache/cache_form.h"
 #include "cache/cache_key.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "cache/cache_folder.h"
 #include "cache/cache_format.h"

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "cache/cache_append.h"
 #include "cache/cache_folder.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "base/clock.h"
 #include "cache/cache_folder.h"

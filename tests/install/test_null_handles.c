@@ -34,7 +34,6 @@ static const char *const without_handle[] = {
     "mr_group_create",
     "mr_launch",
     "mr_launch_spawn",
-    "mr_layout_parse",
     "mr_loader_option_name",
     "mr_loader_options_get",
     "mr_loader_options_set",

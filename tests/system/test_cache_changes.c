@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include <millrace/cache.h>
 #include <millrace/pack.h>
 
 #include "tests/support/assert_words.h"

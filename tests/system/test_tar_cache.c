@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <millrace/pack.h>
+#include <millrace/cache.h>
 
 #include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
