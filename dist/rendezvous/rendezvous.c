@@ -71,12 +71,17 @@ static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *
 static void warn_about_loopback(const struct mr_rendezvous_plan *plan,
                                 const struct mr_rank_identity *who, const char *address)
 {
-    if (mr_local_address_is_loopback(address) && who->local_world_size &&
-        who->local_world_size < who->world_size)
+    if (!mr_local_address_is_loopback(address) || !who->local_world_size ||
+        who->local_world_size >= who->world_size)
+        return;
+    if (plan->host[0] && strcmp(plan->host, address) != 0)
         mr_log_line(
             MR_LOG_WARNING,
             "rank 0's address %.100s is %s on its own machine, which other machines cannot reach",
-            plan->host[0] ? plan->host : "", address);
+            plan->host, address);
+    else
+        mr_log_line(MR_LOG_WARNING, "rank 0's address is %s, which other machines cannot reach",
+                    address);
 }
 
 /* Read the address of this run's store. MR_PENDING: there is no file yet, or it is stale. */
