@@ -362,13 +362,15 @@ mr_status mr_packed_selftest_run(bool libjpeg_idct, mr_error *error)
 
 mr_status mr_packed_selftest_run_scan(bool libjpeg_idct, mr_error *error)
 {
-    const struct way way = {&mr_codec_jpeg, read_jpeg, "its own scan", libjpeg_idct};
+    const struct way way = {&mr_codec_jpeg, read_jpeg, "a JPEG file that millrace decodes itself",
+                            libjpeg_idct};
     return run_way(&way, error);
 }
 
 mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
 {
-    const struct way way = {&mr_codec_marked, read_marked, "its marks", libjpeg_idct};
+    const struct way way = {&mr_codec_marked, read_marked, "a JPEG file with an index",
+                            libjpeg_idct};
     return run_way(&way, error);
 }
 
