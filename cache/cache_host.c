@@ -306,14 +306,3 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
     *cache_out = cache;
     return MR_OK;
 }
-
-int64_t mr_cache_host_count(const struct mr_cache_host *cache)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < cache->region->n_samples; i++) {
-        enum mr_cache_state state = mr_cache_region_state(
-            atomic_load_explicit(&cache->region->words[i], memory_order_relaxed));
-        n += state == MR_CACHE_FOUND || state == MR_CACHE_GOOD;
-    }
-    return n;
-}

@@ -49,7 +49,4 @@ void mr_cache_host_destroy(struct mr_cache_host *cache);
  */
 void mr_cache_host_refresh(struct mr_cache_host *cache);
 
-/* Number of samples of the dataset known to be in the cache. Reads all words. */
-int64_t mr_cache_host_count(const struct mr_cache_host *cache);
-
 #endif

@@ -284,9 +284,3 @@ const void *mr_pack_index_label(const struct mr_pack_index *index, uint64_t i)
                ? (const uint8_t *)index->starts[MR_PACK_LABELS] + i * index->label_bytes
                : NULL;
 }
-
-const char *mr_pack_index_origin(const struct mr_pack_index *index)
-{
-    const char *origin = text_at(index, MR_PACK_ORIGIN, 0);
-    return origin ? origin : "";
-}

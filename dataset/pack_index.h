@@ -66,8 +66,6 @@ uint64_t mr_pack_index_n_classes(const struct mr_pack_index *index);
 uint64_t mr_pack_index_n_shards(const struct mr_pack_index *index);
 /* Bytes of a shard file; 0 if there is no such shard. */
 uint64_t mr_pack_index_shard_bytes(const struct mr_pack_index *index, uint64_t shard);
-/* The text that says what was packed and how; "" if it is not known. */
-const char *mr_pack_index_origin(const struct mr_pack_index *index);
 
 /* XXH3 of the bytes of a sample. */
 uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len);

@@ -9,11 +9,6 @@
 
 #include "pinned/finish_pixel.h"
 
-uint64_t mr_finish_in_bytes(const struct mr_finish *finish)
-{
-    return (uint64_t)finish->height * finish->width * finish->channels;
-}
-
 uint64_t mr_finish_out_bytes(const struct mr_finish *finish)
 {
     uint64_t elements = (uint64_t)finish->height * finish->width * finish->out_channels;

@@ -9,8 +9,7 @@
 
 #include "pinned/finish_job.h"
 
-/* Bytes of one sample in the slot, and of one finished sample. */
-uint64_t mr_finish_in_bytes(const struct mr_finish *finish);
+/* Bytes of one finished sample. */
 uint64_t mr_finish_out_bytes(const struct mr_finish *finish);
 
 /* The host's version of the GPU's kernel. */

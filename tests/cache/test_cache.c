@@ -93,13 +93,22 @@ static void cached_samples_give_the_pixels_of_their_files(void **state)
     cache_run_end(&run);
 }
 
+/* Number of samples that the host found in the cache's logs and that no worker has used yet. */
+static int64_t count_found(const struct cache_run *run)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < run->rig->n; i++)
+        n += mr_cache_region_state(run->region->words[i]) == MR_CACHE_FOUND;
+    return n;
+}
+
 static void later_run_finds_the_entries_of_an_earlier_run(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     fill_cache(rig);
     cache_run_begin(&run, rig, NULL);
-    assert_int_equal(mr_cache_host_count(run.cache), rig->n);
+    assert_int_equal(count_found(&run), rig->n);
     assert_int_equal(cache_run_fill_all(&run), 0);
     cache_pixels_compare(&run);
     assert_int_equal(run.region->n_damaged + run.region->n_stale + run.region->n_made, 0);

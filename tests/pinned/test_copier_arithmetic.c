@@ -112,16 +112,17 @@ static void run(const struct mr_finish *finish)
     struct mr_copy_report report;
     mr_error error = {0};
     double_open(&(struct double_options){.policy = DOUBLE_LATE});
-    assert_int_equal(
-        mr_slot_layout_init(&layout,
-                            &(struct mr_slot_shape){.n_slots = 1,
-                                                    .n_workers = 1,
-                                                    .batch_size = N_ROWS,
-                                                    .erases = finish->erases,
-                                                    .sample_bytes = mr_finish_in_bytes(finish),
-                                                    .label_bytes = 8},
-                            &error),
-        MR_OK);
+    assert_int_equal(mr_slot_layout_init(
+                         &layout,
+                         &(struct mr_slot_shape){.n_slots = 1,
+                                                 .n_workers = 1,
+                                                 .batch_size = N_ROWS,
+                                                 .erases = finish->erases,
+                                                 .sample_bytes = (uint64_t)finish->height *
+                                                                 finish->width * finish->channels,
+                                                 .label_bytes = 8},
+                         &error),
+                     MR_OK);
     assert_int_equal(
         mr_placement_resolve(&(struct mr_placement_names){.device = "cuda:0"}, &placement, &error),
         MR_OK);

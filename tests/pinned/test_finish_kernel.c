@@ -97,9 +97,15 @@ struct batch {
     uint8_t expected[MAX_OUT], out[MAX_OUT];
 };
 
+/* Bytes of a sample in the slot. */
+static uint64_t count_in_bytes(const struct mr_finish *finish)
+{
+    return (uint64_t)finish->height * finish->width * finish->channels;
+}
+
 static void fill_descriptors(struct batch *batch)
 {
-    uint64_t bytes = mr_finish_in_bytes(&batch->finish);
+    uint64_t bytes = count_in_bytes(&batch->finish);
     for (uint32_t i = 0; i < N; i++)
         batch->descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
                                                        .flip = i % 4,
@@ -153,7 +159,7 @@ static struct mr_finish_job make_job(struct batch *batch, void *out, uint32_t *s
                                   .first_place = 20,
                                   .staging = batch->staging,
                                   .staging_off = OFF,
-                                  .staging_len = N * mr_finish_in_bytes(&batch->finish),
+                                  .staging_len = N * count_in_bytes(&batch->finish),
                                   .out = out,
                                   .status = status,
                                   .mix = batch->mix};
