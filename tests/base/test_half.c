@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f16 and bf16 are rounded to nearest: every value stays itself; between two neighbours the middle
- * goes to the even one, and values beside the middle go to the nearer one. Values are made from the
- * formats' definitions by ldexp().
+ * Rounding to f16 and bf16. A value of the format does not change. Any other float is rounded to
+ * the nearer of its two neighbours in the format, or to the even one if it is in the middle. The
+ * expected values are made from the formats' definitions by ldexp().
  */
 #include "base/half.h"
 
@@ -45,8 +45,8 @@ static const struct format formats[] = {{"f16", round_f16, widen_f16, 10, 5},
                                         {"bf16", round_bf16, widen_bf16, 7, 8}};
 
 /*
- * Positive bits to what they stand for; those of infinity to what would come next if there were one
- * more exponent.
+ * The value of positive bits. For the bits of infinity it is the value that they would have if
+ * that exponent were an ordinary one.
  */
 static double value_of(const struct format *f, uint32_t bits)
 {
@@ -82,7 +82,7 @@ static void every_value_is_rounded_to_itself(void **state)
     }
 }
 
-static void the_middle_goes_to_the_even_one_and_its_neighbours_to_theirs(void **state)
+static void the_middle_is_rounded_to_even_and_other_floats_to_the_nearer(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
@@ -148,7 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_is_rounded_to_itself),
-        cmocka_unit_test(the_middle_goes_to_the_even_one_and_its_neighbours_to_theirs),
+        cmocka_unit_test(the_middle_is_rounded_to_even_and_other_floats_to_the_nearer),
         cmocka_unit_test(what_is_tiny_becomes_zero_and_what_is_huge_infinity),
         cmocka_unit_test(widening_is_exact),
         cmocka_unit_test(a_nan_stays_one_with_its_sign),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reasons why a form of cache cannot be used: an option, or the libjpeg of this machine. A lack
- * of memory is reported as such, and passes.
+ * of memory is reported too, but it is not remembered: the next call tries again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +24,8 @@
 enum { DONE, ALL_GIVEN, UNSUPPORTED, OTHER_STATUS, OTHER_WORDS, REMEMBERED };
 
 /*
- * Run in a separate process, because a verdict is final there. Writes the reason, or ALL_GIVEN if
- * all allocations succeeded.
+ * Run in a separate process, because a process keeps the first verdict. Returns what went wrong,
+ * DONE, or ALL_GIVEN if all allocations succeeded.
  */
 static int refuse_one(size_t which)
 {
@@ -36,7 +36,7 @@ static int refuse_one(size_t which)
     allocations.refused = 0;
     if (allocations.n_met < which)
         return status == MR_ERR_UNSUPPORTED ? UNSUPPORTED : ALL_GIVEN;
-    if (status != MR_OK && status != MR_ERR_NO_MEMORY) /* libjpeg does not need all of it */
+    if (status != MR_OK && status != MR_ERR_NO_MEMORY) /* libjpeg can do without some allocations */
         return OTHER_STATUS;
     if (status != MR_OK && !strstr(error.text, "allocate") &&
         !strstr(error.text, "nsufficient memory"))
@@ -71,7 +71,7 @@ static void a_lack_of_memory_is_reported_and_decides_nothing(void **state)
     if (result != ALL_GIVEN)
         fail_msg("allocation %zu: %s", n,
                  result == OTHER_STATUS  ? "the error is not a lack of memory"
-                 : result == OTHER_WORDS ? "the words do not speak of memory"
+                 : result == OTHER_WORDS ? "the message does not mention memory"
                                          : "it is remembered");
     assert_true(n > 10);
 }

@@ -129,7 +129,7 @@ static void lost_marker_is_written_again(void **state)
     char path[700];
     snprintf(path, sizeof path, "%s/%s", store->dir, MR_CACHE_MARKER);
     assert_int_equal(remove(path), 0);
-    /* the segments may be of another program */
+    /* another program may have made the segments */
     assert_int_equal(mr_cache_clear(store->dir, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(open_dir(store->dir, true, NULL), MR_OK);
     expect_marker(store);
@@ -148,7 +148,7 @@ static void cache_with_a_damaged_marker_is_cleared(void **state)
     assert_int_equal(count_entries(store), 0);
 }
 
-/* The directory may then be of another program. */
+/* The directory may then belong to another program. */
 static void damaged_marker_beside_other_files_is_not_a_cache(void **state)
 {
     struct store *store = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker that reads a sample with the marks in the cache. The file may change at any moment
- * between the look-up in the cache and the decoding, and old marks must never be used with new
- * bytes.
+ * A worker finds a sample's marks in the cache and reads only a part of its file. The file may
+ * change at any moment between the look-up and the decoding, and old marks must never be used with
+ * new bytes.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -105,7 +105,7 @@ static void reap(struct marked *m)
     assert_true(mr_reader_reap(m->reader, true, &m->read));
 }
 
-static bool decode_sample(struct marked *m)
+static bool take_sample(struct marked *m)
 {
     int64_t label;
     return mr_worker_cache_take(m->cached, &m->job, &m->read, &label, &m->fetched);
@@ -145,7 +145,7 @@ static void sample_is_read_with_marks_from_a_range_of_its_file(void **state)
     struct marked *m = *state;
     submit(m);
     reap(m);
-    assert_true(decode_sample(m));
+    assert_true(take_sample(m));
     assert_true(m->fetched.packed.marks_len > 0 && m->fetched.packed.marks != NULL);
     assert_int_equal(run(m), MR_OK);
     mr_reader_recycle(m->reader, &m->read);
@@ -159,7 +159,7 @@ static void file_that_changes_before_it_is_read_is_read_whole(void **state)
     submit(m);
     mr_test_rewrite(m->path, NEW, 20);
     reap(m);
-    assert_false(decode_sample(m));
+    assert_false(take_sample(m));
     assert_int_equal(m->run.region->n_stale, 1);
     assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
@@ -171,7 +171,7 @@ static void file_that_changes_after_it_was_read_is_read_whole(void **state)
     submit(m);
     reap(m);
     mr_test_rewrite(m->path, NEW, 20);
-    assert_false(decode_sample(m));
+    assert_false(take_sample(m));
     assert_int_equal(m->run.region->n_stale, 1);
     assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
@@ -193,14 +193,14 @@ static void new_marks_are_not_used_on_old_bytes(void **state)
         mr_cache_use_drop(m->run.use, INDEX);
         assert_int_equal(cache_run_fill_all(&m->run), 1);
         assert_true(cache_run_has(&m->run, INDEX));
-        assert_false(decode_sample(m));
+        assert_false(take_sample(m));
         assert_int_equal(m->run.region->n_stale, 0);
         assert_false(is_absent(m));
         mr_reader_recycle(m->reader, &m->read);
     }
     submit(m); /* now they belong to the bytes */
     reap(m);
-    assert_true(decode_sample(m));
+    assert_true(take_sample(m));
     assert_int_equal(run(m), MR_OK);
     mr_reader_recycle(m->reader, &m->read);
     expect_file(m);
@@ -214,7 +214,7 @@ static void file_that_is_cut_is_read_whole(void **state)
     assert_int_equal(truncate(m->path, 900), 0);
     reap(m);
     assert_int_equal(m->read.status, MR_ERR_DAMAGED);
-    assert_false(decode_sample(m));
+    assert_false(take_sample(m));
     assert_int_equal(m->run.region->n_stale, 1);
     assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
@@ -242,7 +242,7 @@ static void marks_with_a_wrong_byte_decode_nothing(void **state)
         flip_data(m, (off_t)(at + i));
         submit(m);
         reap(m);
-        assert_true(decode_sample(m)); /* a run does not verify entries that it has made */
+        assert_true(take_sample(m)); /* a run does not verify entries that it has made */
         assert_int_equal(run(m), MR_ERR_DAMAGED);
         mr_reader_recycle(m->reader, &m->read);
         flip_data(m, (off_t)(at + i));

@@ -244,7 +244,8 @@ static void a_link_back_is_skipped_with_a_warning(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
     mr_log_set(NULL, NULL);
     /*
-     * "root" is not above it within the class, so it is entered. "c" inside it is a folder above.
+     * c/a/root leads to the tree's root, which is above the class, so it is entered. Its folder c
+     * is already open, so c/a/root/c is skipped.
      */
     static const char *const paths[] = {"c/a/1.jpg"};
     expect_paths(dataset, paths, 1);

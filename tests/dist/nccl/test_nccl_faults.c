@@ -21,7 +21,7 @@ struct fault {
     const char *words;
     bool dies;           /* the victim is killed in the middle of the works */
     bool stays;          /* the victim stays away */
-    bool is_async;       /* works are not waited for at once */
+    bool is_async;       /* each all_reduce is asynchronous */
     uint32_t timeout_ms; /* 0: TIMEOUT_MS; shorter if the timeout ends the group */
 };
 
