@@ -3,11 +3,10 @@
  * A rank's part of the CPUs that the ranks of its machine share.
  *
  * The ranks share the CPUs of their launcher, or fewer if a cgroup limits the time. Each rank has
- * an equal part of them, but no more than its own mask. A rank that its launcher has bound
- * therefore uses the CPUs that it is bound to, whether they are its own or several ranks share
- * them. Ranks that are not bound divide the machine. The rank's parent is taken for its launcher.
- * If a script between launcher and rank has the rank's mask, the result is too small, never too
- * large.
+ * an equal part of them, but no more than its own mask. So a rank that its launcher has bound uses
+ * the CPUs of its mask, even if other ranks have the same mask. Ranks that are not bound divide the
+ * machine. The launcher is assumed to be the rank's parent. If a script between them already has
+ * the rank's mask, the result is too small, never too large.
  */
 #ifndef BASE_CPU_SHARE_H
 #define BASE_CPU_SHARE_H

@@ -102,7 +102,7 @@ struct mr_erasing_tensor {
     size_t channel_stride;
 };
 
-/* The same for a whole tensor of finished floats on the host: overwrite the boxes. */
+/* Overwrite the boxes in a tensor of finished floats, on the host. */
 void mr_erasing_run(const struct mr_erase *erase, const struct mr_erasing_tensor *tensor);
 
 #endif

@@ -47,7 +47,7 @@ MR_HOST_DEVICE float mr_normal_of(const float *nodes, uint32_t word)
     uint32_t octave = mr_normal_zeros(tail | 1u) - 1; /* tail 0 gives an octave past the last */
     float value = nodes[MR_NORMAL_NODES - 1];
     if (octave < MR_NORMAL_OCTAVES) {
-        /* the 30 bits after the first one bit; the tail falls as they fall */
+        /* the 30 bits after the first one bit; a smaller number is further out in the tail */
         uint32_t below = (tail << octave) & 0x3fffffffu;
         uint32_t up = 0x3fffffffu - below;
         const float *node = &nodes[octave * MR_NORMAL_STEPS + (up >> 24)];

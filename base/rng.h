@@ -35,7 +35,7 @@ void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
 /*
  * Start the draws of the operation at a place of the list, counted from 1, for the same sample.
  * They depend on no other draw, and rng does not change. A replayed torch generator has only one
- * stream: there they are its next draws.
+ * stream, so they are then its next draws, and mt changes.
  */
 void mr_rng_init_place(struct mr_rng *rng_out, const struct mr_rng *rng, uint32_t place);
 

@@ -17,7 +17,7 @@ struct tensor {
         struct DLManagedTensor managed;
         struct DLManagedTensorVersioned versioned;
     };
-    mr_batch *batch; /* the whole one */
+    mr_batch *batch; /* the whole batch, even if the array is of a part */
     int64_t shape[MR_MAX_NDIM];
     int64_t strides[MR_MAX_NDIM];
 };
@@ -140,9 +140,9 @@ mr_status mr_batch_to_dlpack_versioned(mr_batch *batch, const char *name, void *
 }
 
 /*
- * Python's two functions are looked up in the running program, so this library is not linked with
- * Python. A destructor may run while an exception is set: IsValid sets none, and GetPointer is
- * called only with the capsule's own name.
+ * The two functions of Python's C API are looked up in the running program, so this library is not
+ * linked with Python. A destructor may run while an exception is set: IsValid sets none, and
+ * GetPointer is called only with the capsule's own name.
  */
 void mr_dlpack_capsule_destroy(void *capsule)
 {

@@ -7,9 +7,9 @@
 
 #define MR_TILE_MAX_BLOCKS (MR_PACKED_TILE_MCUS * MR_PACKED_MAX_MCU_BLOCKS)
 /*
- * No tile is longer; a tile's length is stored in 16 bits. The longest has blocks of patches with
- * one escape at the end of the zigzag, which needs a whole mask: a header, 8 bytes of mask, a
- * nibble, a byte, 63 patches.
+ * No tile is longer; a tile's length is stored in 16 bits. Each block of the longest tile has a
+ * header, 63 patches, and one escape (a nibble and a byte). The escape is the last coefficient of
+ * the zigzag, so the mask has all its 8 bytes.
  */
 #define MR_TILE_MAX_BYTES (4 + MR_TILE_MAX_BLOCKS * (2 + 8 + 63 * 4) + MR_TILE_MAX_BLOCKS * 3 / 2)
 /* Expanding may read this many bytes after a tile; their content does not matter. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MPI does not have: 16-bit floats and means. */
+/* Types, operations and means for MPI's reductions. MPI has no 16-bit floats and no mean. */
 #ifndef DIST_MPI_MPI_REDUCE_H
 #define DIST_MPI_MPI_REDUCE_H
 
@@ -8,8 +8,8 @@
 #include <mpi.h>
 
 /*
- * Operations that MPI does not have. All others are MPI's; for MR_MEAN it is the sum. Sums of
- * 16-bit floats are computed in f32, see widen and narrow.
+ * Our own operations: minima and maxima of 16-bit floats. All others are MPI's, and MR_MEAN is
+ * MPI's sum, divided afterwards. Sums of 16-bit floats are computed in f32: see widen and narrow.
  */
 struct mr_mpi_ops {
     MPI_Op half[2][2]; /* f16, bf16; min, max */

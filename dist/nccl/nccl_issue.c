@@ -25,10 +25,10 @@
 
 /* What a collective of host memory copies. */
 struct staged {
-    size_t in_len; /* of the whole input and output, if this rank has one */
-    size_t out_len;
-    bool reads;  /* this rank has input */
-    bool writes; /* this rank gets a result */
+    size_t in_len;  /* bytes of the whole input; copied only if reads */
+    size_t out_len; /* bytes of the whole output; copied only if writes */
+    bool reads;     /* this rank has input */
+    bool writes;    /* this rank gets a result */
     size_t out_at;
     size_t size;
 };
@@ -180,7 +180,7 @@ int32_t mr_nccl_issue(void *user, const struct mr_collective *collective, uint64
     return status;
 }
 
-/* Does its work once, although two threads may test the ticket. */
+/* Copies the result once, even if two threads test the ticket. */
 static void take_result(struct mr_nccl_engine *engine, struct mr_nccl_ticket *ticket)
 {
     pthread_mutex_lock(&engine->pool_lock);

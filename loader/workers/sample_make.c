@@ -80,9 +80,9 @@ static struct mr_damage_map known_damage(const struct mr_sample_maker *maker,
 }
 
 /*
- * How many candidates of this place are damaged: those that it has tried, and those after them that
- * other places have tried. The wanted sample is always tried, so that its own place has the record
- * of its damage.
+ * How many candidates of this place are known to be damaged: first those that this place has tried,
+ * then those that follow and that other places have tried. Every place tries its wanted sample
+ * itself, so that it records that sample's damage.
  */
 static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
@@ -95,8 +95,8 @@ static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct 
 }
 
 /*
- * Skip candidates that are known to be damaged. The place's blame belongs to the first of them, so
- * it is cleared.
+ * Skip candidates that are known to be damaged. The place's blame was for the first candidate that
+ * is skipped, so it is cleared.
  */
 static uint32_t skip_known(const struct mr_sample_maker *maker, struct mr_sample_job *job)
 {
@@ -229,8 +229,8 @@ static void store_extra(const struct mr_sample_maker *maker, const struct mr_sam
 }
 
 /*
- * Make the sample from the cache, with the read that its marks have led to, or NULL. False: read
- * the file; what was done so far does not count.
+ * Make the sample from the cache. read: what mr_sample_make_submit() requested for it, or NULL.
+ * False: no sample was made, so the whole file must be read.
  */
 static bool make_from_cache(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                             const struct mr_read *read)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Factors are rounded to f32, as in Pillow. */
+/*
+ * Brightness, contrast, saturation and sharpness: blends of the image with another one. Factors are
+ * rounded to f32, as in Pillow.
+ */
 #include "transforms/image_ops/image_blend.h"
 
 #include "transforms/simd/kernels.h"

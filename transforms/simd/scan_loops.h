@@ -33,9 +33,9 @@ struct scan_bits {
 enum scan_block_state { SCAN_GOES_ON, SCAN_COMPLETE, SCAN_ODD };
 
 /*
- * Index: the place after a coefficient; value: the coefficient's place in natural order. Past the
- * end of a block, and in escapes, there is none, and the value is 0, which the DC coefficient
- * overwrites.
+ * Index: the place after a coefficient; value: the coefficient's place in natural order. The value
+ * for escapes and for places past the end of a block is 0. What is stored there does not matter:
+ * the DC coefficient overwrites it.
  */
 static const uint8_t scan_places[256] = {
     0,  0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40,
@@ -193,7 +193,7 @@ INLINE bool store_symbol(struct scan_bits *b, const struct mr_scan_ac *table, in
     return UNLIKELY(b->used & MR_SCAN_STOP);
 }
 
-/* In four parts: as one memset gcc makes it slower than decoding a few symbols. */
+/* Four calls: gcc makes one memset of 128 bytes slower than decoding a few symbols. */
 INLINE void clear_block(int16_t *block)
 {
     memset(block, 0, 32);
@@ -288,7 +288,7 @@ INLINE bool skip_block(struct scan_bits *bits, const struct mr_scan_ac *table)
     return state == SCAN_COMPLETE;
 }
 
-/* Decode a block, or skip it unless stores. Its DC coefficient must fit into 16 bits. */
+/* Decode a block, or only skip it if stores is false. Its DC coefficient must fit into 16 bits. */
 INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int32_t *before,
                       bool stores, int16_t *block)
 {

@@ -30,8 +30,8 @@ INLINE FLOATS make_floats(bool divides, FLOATS x, const struct rule *rule)
 }
 
 /*
- * Defined by each set: write all pixels of a row, and all n values of a row; n is a multiple of
- * channels.
+ * Each set of instructions defines these two. put_pixels() writes the n pixels of a row to three
+ * planes; put_values_by() writes the n values of a row as they are, n a multiple of channels.
  */
 INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n,
                        const struct rule rule[3], void *const out[3]);
@@ -39,8 +39,8 @@ INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
                           const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
                           void *out);
 /*
- * Defined by each set: fill three vectors. Vector i holds channels i * lanes, i * lanes + 1, ...
- * modulo `channels` (1 or 3), beginning with first.
+ * Each set defines this too: fill three vectors. Vector i holds channels i * lanes,
+ * i * lanes + 1, ... modulo `channels` (1 or 3), beginning with first.
  */
 INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels,
                             FLOATS out[3]);
@@ -66,7 +66,7 @@ INLINE void put_typed_planes(mr_dtype dtype, const struct mr_tensor_writer *writ
         put_planes_by(dtype, false, writer, row, n, out);
 }
 
-/* For floats; each set splits bytes itself. */
+/* Split a row into planes of floats. Planes of bytes are split by each set itself. */
 INLINE void put_planes(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        void *const out[3])
 {

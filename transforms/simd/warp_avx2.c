@@ -3,8 +3,8 @@
  * The loops of warps for AVX2: four positions at a time, with the doubles of plain C. A load takes
  * the taps of a row at once. If it would read past the image, plain C takes the pixel.
  *
- * A byte becomes a double by writing it into the bits of 2^52: the difference of two such numbers
- * is the difference of the bytes.
+ * To make a double of a byte, the byte replaces the lowest bits of 2^52. The difference of two such
+ * numbers is the difference of the bytes.
  */
 #include "transforms/simd/simd_avx2.h"
 #include "transforms/simd/warp.h"
@@ -288,8 +288,8 @@ INLINE __m128i take_bicubic(const struct frame *f, struct places at)
         _mm256_or_pd(_mm256_cmp_pd(first, _mm256_setzero_pd(), _CMP_LT_OQ),
                      _mm256_cmp_pd(_mm256_add_pd(first, three), f->right, _CMP_GT_OQ));
     __m128i lowest = find_places(f, first, clamp_places(_mm256_add_pd(row, three), f->bottom));
-    __m128i behind = _mm_cmpgt_epi32(lowest, _mm_set1_epi32(f->len - 14));
-    bool is_border = _mm256_movemask_pd(outside) || _mm_movemask_epi8(behind);
+    __m128i ends_past = _mm_cmpgt_epi32(lowest, _mm_set1_epi32(f->len - 14));
+    bool is_border = _mm256_movemask_pd(outside) || _mm_movemask_epi8(ends_past);
     int32_t columns[LANES];
     struct taps taps[4];
     store_lanes(columns, _mm256_cvttpd_epi32(first));

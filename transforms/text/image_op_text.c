@@ -74,8 +74,8 @@ static void take_default(const struct mr_image_param *param, double *values_out)
         values_out[i] = param->optional ? NAN : param->defaults[i];
 }
 
-/* May the parameter be given with that many values? */
-static bool is_count(const struct mr_image_param *param, uint32_t n)
+/* May the parameter be given with n values? */
+static bool takes_values(const struct mr_image_param *param, uint32_t n)
 {
     uint32_t width = mr_image_op_width(param);
     if (param->kind == MR_PARAM_RANGES)
@@ -129,7 +129,7 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
     take_default(param, values_out);
     if (!arg)
         return MR_OK;
-    if (!is_count(param, arg->n_values))
+    if (!takes_values(param, arg->n_values))
         return refuse_value(p, arg, param);
     bool spreads = param->kind == MR_PARAM_RANGE || param->kind == MR_PARAM_RANGES;
     if (arg->n_values == 1 && spreads && arg->values[0] < 0.0)

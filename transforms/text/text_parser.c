@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a longer text only the part around the place is shown. */
+/* A message shows only the part of a longer text that is around the error. */
 enum { MAX_SHOWN = 200 };
 
 mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words)
