@@ -25,7 +25,7 @@ static void expect_known(const char *name, const char *header)
     n_known++;
 }
 
-/* "#define MR_NAME number", where a number is whatever is neither text nor code. */
+/* Read "#define MR_NAME number". Any value that is neither text nor code counts as a number. */
 static bool read_macro(const char *line, char name_out[MAX_NAME])
 {
     char value[16];
@@ -35,7 +35,7 @@ static bool read_macro(const char *line, char name_out[MAX_NAME])
            strncmp(value, "MR_STRUCT_INIT", 14) != 0 && strncmp(value, "__attribute", 11) != 0;
 }
 
-/* The "MR_NAME = " that begins at or behind *at, which goes on behind it. */
+/* Find the next "MR_NAME = " from *at on, and move *at past the name. */
 static bool read_value(const char **at, char name_out[MAX_NAME])
 {
     for (const char *p; (p = strstr(*at, "MR_")) != NULL;) {

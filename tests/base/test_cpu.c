@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instruction sets: what the compiler's own detection finds, where it has one. */
+/* Instruction sets are those that the compiler's own detection finds, if it has one. */
 #include "base/cpu.h"
 
 #include <setjmp.h>

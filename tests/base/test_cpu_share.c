@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's part of its machine's CPUs: masks that are made up, cgroups in files, launchers'
- * variables.
+ * A rank's part of its machine's CPUs, from invented masks, files of cgroups and variables of
+ * launchers.
  */
 #include "base/cpu_share.h"
 
@@ -95,7 +95,7 @@ static int remove_folder(void **state)
     return nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS) != 0 || rmdir(folder) != 0;
 }
 
-/* With these lines as the process's cgroups. */
+/* The limit if /proc/self/cgroup has these lines. */
 static uint32_t quota(const char *lines)
 {
     char cgroup[300];
@@ -135,10 +135,7 @@ static void version_1_has_two_files(void **state)
     assert_int_equal(quota("1:cpu:/job/step\n"), 3);
 }
 
-/*
- * The host's path, of which the container sees only the end; and paths that lead out of what is
- * mounted.
- */
+/* A path of the host, of which the container sees only the end; and paths outside the mount. */
 static void a_container_s_limit_is_at_the_root(void **state)
 {
     (void)state;
@@ -210,7 +207,7 @@ static uint32_t share_of_child(bool is_bound)
         }
         setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
         mr_cpu_share_read(&share);
-        share.n_quota = 0; /* whatever this machine allows the test */
+        share.n_quota = 0; /* ignore the limit of this machine */
         _exit((int)mr_cpu_share_count(&share));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -228,7 +225,7 @@ static void the_parent_s_mask_is_what_ranks_share(void **state)
     assert_int_equal(share_of_child(false), n > 1 ? n / 2 : 1);
 }
 
-/* What Slurm gave the job, not what its own process may use. */
+/* The CPUs that Slurm gave the job, not those that this process may use. */
 static void under_slurm_it_is_what_the_job_was_given(void **state)
 {
     (void)state;

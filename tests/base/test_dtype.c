@@ -64,8 +64,8 @@ static void a_null_argument_is_refused(void **state)
 }
 
 /*
- * Where "I" is no capital of "i". The locale is made for this test; skipped where its sources are
- * not installed.
+ * In a Turkish locale "I" is not the capital of "i". The locale is made for this test. It is
+ * skipped if the locale's sources are not installed.
  */
 static void names_do_not_depend_on_the_locale(void **state)
 {

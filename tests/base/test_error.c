@@ -106,7 +106,7 @@ static void numbers_of_the_system_have_words(void **state)
     assert_null(mr_os_words_signal(100000));
 }
 
-/* Where the libc has these words itself. */
+/* Compared only if the libc has such texts itself. */
 static void words_of_the_system_are_glibcs(void **state)
 {
     (void)state;

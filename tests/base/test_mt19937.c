@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Mersenne Twister's published words: C++'s std::mt19937 must give 4123659995 as the 10000th
- * with its default seed.
+ * The Mersenne Twister's published words. C++ requires that the 10000th word of std::mt19937 with
+ * its default seed is 4123659995.
  */
 #include "base/mt19937.h"
 

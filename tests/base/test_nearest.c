@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which name somebody meant. */
+/* The name that a user probably meant. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void the_nearest_of_several_is_taken(void **state)
 {
     (void)state;
     expect("tial", "tail");
-    expect("trail", "train"); /* as near as tail, and first */
+    expect("trail", "train"); /* tail is as near, but train is first */
 }
 
 int main(void)

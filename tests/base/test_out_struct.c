@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of older and of impossible callers, that the library fills in. */
+/* Structs that the library fills in, with the sizes of older callers and with wrong sizes. */
 #include "base/out_struct.h"
 #include "tests/support/assert_words.h"
 

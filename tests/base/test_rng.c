@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 /*
- * Random123's kat_vectors, "philox4x64 10"; counter words 2 and 3 are not settable from outside, so
- * set the fields.
+ * Random123's kat_vectors, "philox4x64 10". No function sets words 2 and 3 of the counter, so the
+ * test sets the fields.
  */
 static void philox_gives_the_published_answers(void **state)
 {
@@ -78,7 +78,7 @@ static void an_occurrence_has_draws_of_its_own(void **state)
     assert_in_range(n_equal, 0, 1);
 }
 
-/* Whatever was drawn before, and without moving it. */
+/* They do not depend on draws before them, and do not change the generator. */
 static void a_place_has_draws_of_its_own(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree of packs: unfinished ones in folder "p", the complete one beside them in folder "whole".
+ * A folder with two packs of the same samples: "p" is unfinished, "whole" is complete.
  */
 #ifndef TESTS_PACKS_PACK_PARTS_H
 #define TESTS_PACKS_PACK_PARTS_H
@@ -10,21 +10,21 @@
 
 enum { PARTS_N = 14, PARTS_SHARD = 3000 };
 
-/* Make the tree, the whole pack, and one of which n_stop samples are there (0: none). */
+/* Make the folder with "whole", and with the first n_stop samples of "p" (0: no "p"). */
 void begin_tree(struct tree *tree, struct mr_pack_writer_options *options, uint64_t n_stop);
-/* Go on until n_stop are there. */
+/* Continue "p" until n_stop samples are written. */
 void write_part(const struct tree *tree, const struct mr_pack_writer_options *options,
                 uint64_t n_stop);
-/* How many count when packing continues: those of finished shards. */
+/* Number of samples that are kept when packing continues: those of finished shards. */
 uint64_t n_there(const struct tree *tree, const struct mr_pack_writer_options *options);
-/* Go on to the end: the same bytes as the whole one. */
+/* Continue "p" to the end, and expect the bytes of "whole". */
 void expect_goes_on(const struct tree *tree, const struct mr_pack_writer_options *options);
 
-/* The first sample of the shard in which this sample is, of the whole pack. */
+/* The first sample of the shard of "whole" that contains this sample. */
 uint64_t first_in_shard(const struct tree *tree, uint64_t sample);
 
 int n_entries(const char *path);
-/* The same files with the same bytes, and nothing else. n_call is for the message. */
+/* Expect two folders with the same files and bytes. n_call is for the message. */
 void expect_same(const struct tree *tree, const char *a, const char *b, unsigned n_call);
 void remove_pack(const struct tree *tree, const char *name);
 

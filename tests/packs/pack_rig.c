@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs of a folder for tests. Progress is reported by the clock, so a test that cancels at a
- * certain sample does so in its notice, which is called in the same thread.
+ * Packs of a folder for tests. Progress is reported when a time has passed. To cancel at a
+ * certain sample, its notice sleeps for that time; both are called in the same thread.
  */
 #include "tests/packs/pack_rig.h"
 

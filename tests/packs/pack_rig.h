@@ -27,16 +27,16 @@ struct pack_rig {
     char texts[PACK_RIG_NOTICES][200];
     unsigned n_progress;
     mr_pack_progress last;
-    bool cancel_soon; /* behind the next sample that is worth a word */
+    bool cancel_soon; /* cancel after the next sample that has a notice */
 };
 
-/* Fixtures of the group, and of each test: nothing has been told yet. */
+/* Fixtures of the group; pack_rig_forget() is that of each test and clears what was reported. */
 int pack_rig_set_up(void **state);
 int pack_rig_tear_down(void **state);
 int pack_rig_forget(void **state);
 #define PACK_TEST(name) cmocka_unit_test_setup(name, pack_rig_forget)
 
-/* Two workers, and all that is told goes to the rig. */
+/* Options with two workers, whose notices and progress are stored in the rig. */
 mr_pack_options pack_rig_options(struct pack_rig *rig);
 /* A path in the rig's folder; four of them are valid at once. */
 const char *pack_rig_path(const struct pack_rig *rig, const char *name);
@@ -51,10 +51,10 @@ mr_dataset *pack_rig_open(const struct pack_rig *rig, const char *name);
 mr_pack_report pack_rig_unpack(const struct pack_rig *rig, const char *pack, const char *name,
                                const mr_pack_options *options);
 
-/* To be freed. */
+/* Ownership: the caller's, for free(). */
 uint8_t *pack_rig_read(const char *path, size_t *len_out);
 bool pack_rig_same_bytes(const char *a, const char *b);
-/* Index, shards and marks of two packs, byte for byte. */
+/* Expect the same bytes in index, shards and marks of two packs. */
 void pack_rig_assert_same(const struct pack_rig *rig, const char *a, const char *b);
 
 #endif

@@ -9,23 +9,23 @@
 #include "tests/support/images.h"
 #include "packs/packer.h"
 
-/* A packer with these options and the default limits where they have none. */
+/* Make a packer with these options. Limits that are 0 get their defaults. */
 struct mr_packer *packer_make(const struct mr_packer_options *options);
 
 /* Pack, which must not fail. */
 struct mr_packed_sample packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t len);
 
 /*
- * All pixels of a sample, decoded as a loader would: to be freed. Ends the test where it cannot be
- * decoded.
+ * All pixels of a sample, decoded as by a loader; free them with free(). The test fails if the
+ * sample cannot be decoded.
  */
 uint8_t *packer_pixels(const struct mr_packed_image *image, const uint8_t *bytes);
 
-/* A copy with n bytes of `more` put in at `at`; the test's own to free. */
+/* A copy with n bytes of `more` inserted at `at`. The test frees it. */
 struct mr_test_image packer_insert(const struct mr_test_image *file, size_t at, const void *more,
                                    size_t n);
 
-/* The kinds of JPEG that every test goes through; NULL behind the last one. */
+/* The kinds of JPEG that every test tries; a NULL follows the last one. */
 const struct mr_test_jpeg *packer_kind(uint32_t i);
 
 #endif

@@ -82,7 +82,8 @@ static void check_finds_one_changed_byte_and_a_shard_cut_short(void **state)
     struct mr_test_packs_place last = mr_test_packs_find(pack_rig_path(rig, "sound"), rig->n - 1);
     char path[PACK_RIG_PATH];
     snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "sound"), last.shard);
-    mr_dataset *pack = pack_rig_open(rig, "sound"); /* later it would be refused as a whole */
+    /* opened now, because after the truncation the whole pack is refused */
+    mr_dataset *pack = pack_rig_open(rig, "sound");
     assert_int_equal(truncate(path, (off_t)(last.offset + last.len / 2)), 0);
     report = check(rig, pack);
     mr_dataset_destroy(pack);

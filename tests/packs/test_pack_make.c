@@ -75,7 +75,7 @@ static void what_is_kept_as_a_file_is_told_with_the_reason(void **state)
     }
     for (unsigned i = 0; i < rig->n_notices; i++) {
         assert_true(rig->texts[i][0] != '\0');
-        assert_null(strstr(rig->texts[i], rig->photos)); /* the name stands beside it */
+        assert_null(strstr(rig->texts[i], rig->photos)); /* the name is reported separately */
         assert_words(rig->names[i], rig->photos);
     }
 }
@@ -149,7 +149,7 @@ static void pack_of_a_pack_is_the_pack_of_its_files(void **state)
     char x[PACK_RIG_PATH], y[PACK_RIG_PATH];
     snprintf(x, sizeof x, "%s/shard-00000", pack_rig_path(rig, "straight"));
     snprintf(y, sizeof y, "%s/shard-00000", pack_rig_path(rig, "twice"));
-    assert_true(pack_rig_same_bytes(x, y)); /* the indices differ in where they come from */
+    assert_true(pack_rig_same_bytes(x, y)); /* the indices differ in the origin */
 }
 
 /* Order and workers. */

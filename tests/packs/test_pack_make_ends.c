@@ -18,7 +18,7 @@
 #include "tests/support/images.h"
 #include "tests/support/assert_words.h"
 
-/* Going on. */
+/* Continuing. */
 
 static void canceled_pack_goes_on_to_the_same_bytes(void **state)
 {
@@ -28,7 +28,7 @@ static void canceled_pack_goes_on_to_the_same_bytes(void **state)
     mr_error error;
     unsigned n_canceled = 0;
     pack_rig_pack(rig, "at_once", &options);
-    rig->cancel_soon = true; /* behind each sample that is worth a word */
+    rig->cancel_soon = true; /* after each sample that has a notice */
     mr_status status;
     while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "in_steps"), &options,
                                      &report, &error)) == MR_ERR_CANCELED) {
@@ -69,7 +69,7 @@ static mr_dataset *open_list(const struct pack_rig *rig, const char *text)
 }
 
 /*
- * Pictures that fill a shard each. The shard of the last one before the missing file was not
+ * Each picture fills a shard. The shard of the last picture before the missing file was not
  * finished.
  */
 static void finished_shards_are_not_packed_again(void **state)

@@ -43,7 +43,7 @@ static void assert_same_file(const struct pack_rig *rig, const char *name, const
         fail_msg("%s of %s and %s", name, a, b);
 }
 
-/* Pictures number 13 and 14 of a class have several scans, those behind 21 are PNGs. */
+/* In each class pictures 13 and 14 have several scans, and those after 21 are PNGs. */
 static bool can_have_marks(const struct pack_rig *rig, int64_t index)
 {
     const char *name = pack_rig_name(rig, index);
@@ -51,7 +51,7 @@ static bool can_have_marks(const struct pack_rig *rig, int64_t index)
            !strstr(name, "_short");
 }
 
-/* What becomes a pack. */
+/* Which samples have marks. */
 
 static void good_baseline_jpegs_have_marks_and_nothing_else(void **state)
 {
@@ -139,7 +139,7 @@ static void marks_are_for_the_encoding_jpeg(void **state)
     assert_false(has_marks(rig, "coefficients"));
 }
 
-/* What changes no byte. */
+/* What does not change the pack. */
 
 static void workers_and_interruptions_change_no_mark(void **state)
 {
@@ -154,7 +154,7 @@ static void workers_and_interruptions_change_no_mark(void **state)
     pack_rig_assert_same(rig, "one", "eight");
     options.num_workers = 2;
     unsigned n_canceled = 0;
-    rig->cancel_soon = true; /* behind each sample that is worth a word */
+    rig->cancel_soon = true; /* after each sample that has a notice */
     mr_status status;
     while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "steps"), &options, NULL,
                                      &error)) == MR_ERR_CANCELED) {
@@ -214,7 +214,7 @@ static void packs_of_packs_have_the_same_marks(void **state)
     }
 }
 
-/* What a check sees. */
+/* What a check finds. */
 
 static mr_pack_report check_pack(struct pack_rig *rig, const char *name, mr_jpeg_decoder decoder)
 {
@@ -229,7 +229,7 @@ static mr_pack_report check_pack(struct pack_rig *rig, const char *name, mr_jpeg
     return report;
 }
 
-/* Where the marks of a sample lie, by the index. */
+/* Where the marks of a sample are, from the pack's index. */
 static struct mr_pack_marks find_marks(const struct pack_rig *rig, const char *pack, int64_t index)
 {
     struct mr_pack_header header;
@@ -244,10 +244,7 @@ static struct mr_pack_marks find_marks(const struct pack_rig *rig, const char *p
     return place;
 }
 
-/*
- * Turn bits of a byte of a sample's marks; mended: the marks get the checksum that they should
- * have.
- */
+/* Flip bits of one byte of a sample's marks. mended: their checksum is corrected afterwards. */
 static void change_marks(const struct pack_rig *rig, const char *pack, int64_t index, size_t byte,
                          bool mended)
 {
@@ -295,10 +292,10 @@ static void a_check_names_samples_with_altered_marks(void **state)
     assert_string_equal(words_about(rig, 0), "its JPEG index was altered: the checksum is wrong");
     assert_string_equal(words_about(rig, 1), "its JPEG index was altered: the checksum is wrong");
     assert_string_equal(words_about(rig, 2), "its JPEG index does not match its bytes");
-    report = check_pack(rig, "proved", MR_JPEG_STOCK); /* which cannot make them */
+    report = check_pack(rig, "proved", MR_JPEG_STOCK); /* libjpeg cannot make marks to compare */
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 2);
     assert_true(pack_rig_was_noticed(rig, 1) && !pack_rig_was_noticed(rig, 2));
-    pack_rig_unpack(rig, "proved", "rescued", &options); /* which needs no marks */
+    pack_rig_unpack(rig, "proved", "rescued", &options); /* unpacking needs no marks */
     assert_same_file(rig, pack_rig_name(rig, 0), "photos", "rescued");
 }
 

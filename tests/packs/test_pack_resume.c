@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left of an interrupted pack after a machine lost power or somebody altered it: finished
- * shards count and stay as they are, the rest is written again, and the pack has the same bytes in
- * the end. Processes that die are in test_pack_writer.c.
+ * An interrupted pack that was damaged by a loss of power or altered by a user. Finished shards are
+ * kept, the rest is written again, and the complete pack has the same bytes as ever. Processes that
+ * die are in test_pack_writer.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #include "tests/packs/pack_parts.h"
 
-enum { STOP = 13 }; /* samples; with them three shards are finished */
+enum { STOP = 13 }; /* samples, which finish three shards */
 
 static void flip_byte(const struct tree *tree, const char *name, size_t at)
 {
@@ -30,7 +30,7 @@ static void flip_byte(const struct tree *tree, const char *name, size_t at)
     free(bytes);
 }
 
-/* Samples in the finished shards before this one, of a part with STOP samples. */
+/* Number of samples before this shard in a pack of STOP samples. */
 static uint64_t n_before_shard(const struct tree *tree, uint32_t shard)
 {
     uint64_t first = 0, i = 0;
@@ -69,7 +69,7 @@ static void finished_shards_are_not_made_again(void **state)
     assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
 }
 
-/* They were synced before their part was made. */
+/* The shards were synced before their parts were made. */
 static void finished_shards_are_not_read_again(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void a_part_that_was_altered_ends_what_counts(void **state)
     for (size_t at = 0; at < len; at += at < sizeof(struct mr_pack_part_head) ? 1 : 37) {
         flip_byte(&tree, "p/shard-00001.part", at);
         if (n_there(&tree, &options) != before)
-            fail_msg("with another byte %zu the part counts", at);
+            fail_msg("a part with byte %zu altered is accepted", at);
         write_part(&tree, &options, STOP);
     }
     expect_goes_on(&tree, &options);
@@ -147,7 +147,7 @@ static void a_shard_of_another_length_or_missing_is_written_again(void **state)
     expect_goes_on(&tree, &options);
 }
 
-/* As a crash leaves it: cut off anywhere, or zeros. Nothing else is there by then. */
+/* As a crash leaves `unfinished`: cut off anywhere, or zeros. At that time no other file exists. */
 static void a_torn_beginning_is_begun_again(void **state)
 {
     (void)state;

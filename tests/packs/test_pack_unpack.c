@@ -32,12 +32,12 @@ static void unpack_goes_on_and_replaces_no_file(void **state)
     assert_true(report.bytes_written > 0);
     snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "target"), pack_rig_name(rig, 3));
     assert_int_equal(unlink(path), 0);
-    report = pack_rig_unpack(rig, "source", "target", NULL); /* what is there stays */
+    report = pack_rig_unpack(rig, "source", "target", NULL); /* existing files stay */
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(report.bytes_written, st.st_size);
     mr_dataset *pack = pack_rig_open(rig, "source");
-    for (int i = 0; i < 2; i++) { /* one byte more, or another one of as many */
+    for (int i = 0; i < 2; i++) { /* a file with one byte more, or with one byte changed */
         int fd = open(path, O_WRONLY | (i == 0 ? O_APPEND : 0));
         assert_int_equal(write(fd, "x", 1), 1);
         assert_int_equal(ftruncate(fd, st.st_size + 1 - i), 0);
@@ -48,7 +48,7 @@ static void unpack_goes_on_and_replaces_no_file(void **state)
     mr_dataset_destroy(pack);
 }
 
-/* What renaming does: as always, as on a network's file system, or just too late. */
+/* What renaming does: works, is not supported (a network's file system), or comes too late. */
 static enum { RENAMES, RENAMES_NOT, RENAMES_LATE } renaming;
 
 int __real_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
@@ -165,7 +165,7 @@ static void damaged_samples_keep_no_other_from_being_unpacked(void **state)
     }
 }
 
-/* Of the same length as what was there: "class_0/000.jpg". */
+/* As long as the name that they replace, "class_0/000.jpg". */
 static const char *const unsafe_names[] = {"../ss_0/000.jpg", "/lass_0/000.jpg", "class_0/../0jpg",
                                            "class_0/000/../", "class_0/000jpg/", "...............",
                                            "file/under0.jpg"};
@@ -185,7 +185,7 @@ static void names_that_lead_out_of_the_folder_are_refused(void **state)
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
     pack_rig_pack(rig, "hostile", &options);
-    for (int64_t k = 0; k < 5; k++) { /* the sixth is a strange name, but one */
+    for (int64_t k = 0; k < 5; k++) { /* the sixth is strange, but a valid name */
         mr_error error = {0};
         char out[16];
         snprintf(out, sizeof out, "inside%d", (int)k);

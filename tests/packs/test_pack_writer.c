@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a pack and dies at it: wherever it ends, the same call continues, and the pack has the
- * same bytes as one that was written without interruption.
+ * Children that die while they write a pack. Wherever a child dies, the same call continues the
+ * pack, and the result has the same bytes as a pack that was written without interruption.
  *
  * Invariant: the calls that change files are counted by the linker's --wrap, so a new kind of call
  * is added here and in CMakeLists.txt, or no child dies at it.
@@ -28,7 +28,10 @@
 #include "tests/dataset/tree.h"
 #include "tests/support/assert_words.h"
 
-/* Calls so far that change files; the one with this number is the last, half done. 0: none is. */
+/*
+ * Number of calls so far that change files. Call fatal_call is half done, then the child dies. 0:
+ * none.
+ */
 static unsigned n_calls, fatal_call;
 
 static bool is_fatal(void)
@@ -69,7 +72,7 @@ DIES_AT(renameat, (int from_dir, const char *from, int to_dir, const char *to),
         (from_dir, from, to_dir, to))
 DIES_AT(unlinkat, (int dir, const char *name, int flags), (dir, name, flags))
 
-/* A child that dies at its n-th call. Returns false when it came to its end before. */
+/* Write in a child that dies at its n-th call. False: the child finished before that call. */
 static bool write_until(const char *dir, const struct mr_pack_writer_options *options, unsigned n)
 {
     int status;
@@ -92,7 +95,9 @@ static bool write_until(const char *dir, const struct mr_pack_writer_options *op
     return false;
 }
 
-/* Die at every call in turn, go on, compare; once more with a second death while going on. */
+/*
+ * For each call: die at it, die once more while continuing, then continue to the end and compare.
+ */
 static void expect_survival(uint32_t align, bool marks)
 {
     struct tree tree;
@@ -118,10 +123,10 @@ static void expect_survival(uint32_t align, bool marks)
         expect_same(&tree, "whole", "p", n);
         remove_pack(&tree, "p");
     }
-    assert_in_range(n, 3 * PARTS_N, 20 * PARTS_N); /* all of it was tried */
+    assert_in_range(n, 3 * PARTS_N, 20 * PARTS_N); /* so all calls were tried */
 }
 
-static void whenever_it_is_killed_it_goes_on_to_the_same_bytes(void **state)
+static void whenever_it_is_killed_packing_continues_to_the_same_bytes(void **state)
 {
     (void)state;
     expect_survival(1, false);
@@ -433,7 +438,7 @@ static void a_folder_that_cannot_be_made_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whenever_it_is_killed_it_goes_on_to_the_same_bytes),
+        cmocka_unit_test(whenever_it_is_killed_packing_continues_to_the_same_bytes),
         cmocka_unit_test(with_aligned_samples_too),
         cmocka_unit_test(with_marks_too),
         cmocka_unit_test(a_full_disk_is_named_and_survived),

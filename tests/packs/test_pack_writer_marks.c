@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of marks of a pack that is being written: what of it counts after an interruption, a
- * full disk, or a machine that lost power. Processes that die at any call are in
+ * The file `marks` of a pack that is being written: how much of it is kept after an interruption, a
+ * full disk, or a loss of power. Processes that die at any call are in
  * test_pack_writer.c.
  */
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 
 enum { MARKED_FIRST = 1, MARKED_SECOND = 6, MARKED_THIRD = 11 }; /* of invent_marked() */
 
-/* A tree with the whole pack, and one of which n_stop samples are there. */
+/* Make the folder with "whole", and with the first n_stop samples of "p". */
 static void begin_marked(struct tree *tree, struct mr_pack_writer_options *options, uint64_t n_stop)
 {
     tree_create(tree);
@@ -160,7 +160,7 @@ static void a_disk_that_is_full_of_marks_is_named_and_survived(void **state)
     assert_int_equal(status, 0);
     size_t len;
     free(read_whole(tree_at(&tree, "p/marks"), &len));
-    assert_int_equal(len, 0); /* the disk has its room back */
+    assert_int_equal(len, 0); /* its bytes were removed, so the disk has room again */
     free(read_whole(tree_at(&tree, "p/shard-00001"), &len));
     assert_int_equal(len, 0);
     assert_int_equal(n_there(&tree, &options), MARKED_FIRST); /* shards of one sample */
@@ -181,7 +181,7 @@ static void marks_of_others_stay_as_they_are(void **state)
     assert_error(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error),
                  MR_ERR_INVALID, &error, "/p holds marks, but no index and no unfinished");
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
-    options.marks = false; /* such a pack has nothing to do with it */
+    options.marks = false; /* a pack without marks has no such file */
     write_part(&tree, &options, 3);
     invented_write(tree_at(&tree, "p"), &options);
     size_t len;
@@ -209,7 +209,7 @@ static void marks_count_among_the_bytes_written(void **state)
         assert_int_equal(mr_pack_writer_bytes(writer), bytes);
     }
     mr_pack_writer_close(writer);
-    options.shard_bytes = 1; /* each sample finishes the shard of the one before */
+    options.shard_bytes = 1; /* each sample begins a shard, which finishes the one before */
     remove_pack(&tree, "p");
     write_part(&tree, &options, 2);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file becomes: coefficients that decode to the pixels of the JPEG, of whatever kind, or the
- * file as it is, with a reason.
+ * What a file is packed as: any kind of JPEG as coefficients that decode to its pixels, or the
+ * unchanged file, with a reason.
  */
 #include "base/xxh3.h"
 #include "tests/packs/packer_support.h"
@@ -72,7 +72,7 @@ static void a_packer_gives_the_same_bytes_whatever_came_before(void **state)
     mr_packer_destroy(used);
 }
 
-/* As it is, with its reason. */
+/* Expect the unchanged file, with this reason. */
 static void check_kept(struct mr_packer *packer, const void *bytes, size_t len, bool damaged,
                        const char *why)
 {
@@ -180,7 +180,7 @@ static void a_warning_is_kept_with_its_words(void **state)
     for (int p = 0; p < 2; p++) {
         for (uint32_t i = 0; i < 3; i++) {
             struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i * 8));
-            /* Bytes that belong to no marker, before the first one: the pixels are all there. */
+            /* Bytes before the first marker that belong to none: all pixels can be decoded. */
             struct mr_test_image odd = packer_insert(&jpeg, 2, "abc", 3);
             check_kept(packers[p], odd.bytes, odd.len, true, "extraneous bytes before marker");
             assert_int_equal(packer_pack(packers[p], odd.bytes, odd.len).image.width,
@@ -221,7 +221,7 @@ static void a_progressive_file_without_its_last_scans_is_kept(void **state)
     mr_packer_destroy(packer);
 }
 
-/* Of two components, which nothing shows as RGB. */
+/* A JPEG of two components, which no decoder converts to RGB. */
 static struct mr_test_image make_pair(void)
 {
     struct jpeg_compress_struct cinfo;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that a pack holds in another size or quality than the file: their sizes, their pixels, and
- * how the pack says so.
+ * Images that are packed in another size or quality than the file has: their sizes and pixels, and
+ * what the pack says about them.
  */
 #include "tests/packs/packer_support.h"
 #include "tests/support/assert_words.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A packer that keeps files and makes marks: in everything else its samples are those of a packer
- * that makes none, and marks that were altered, or that are of other bytes, are found.
+ * A packer that keeps files and makes marks. Except for the marks, its samples are those of a
+ * packer that makes none. Marks that were altered, or that belong to other bytes, are found.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static bool check_file(const struct packers *packers, const struct mr_test_image
     return true;
 }
 
-/* What our decoder of scans is for. */
+/* The kinds of JPEG that our decoder of scans can decode. */
 static bool can_be_marked(const struct mr_test_jpeg *kind)
 {
     bool grey_with_factors = kind->colour == MR_TEST_GREY && kind->sampling[0][0] > 1;
@@ -107,7 +107,7 @@ static void odd_files_are_kept_as_they_are_kept_without_marks(void **state)
         n_marked += check_file(*state, &jpeg);
         mr_test_image_free(&jpeg);
     }
-    assert_in_range(n_marked, 1, 180); /* some changes are pixels of another value, and no more */
+    assert_in_range(n_marked, 1, 180); /* some changes only alter pixels */
 }
 
 static void expect_refused(struct packers *packers, const struct mr_packed_image *image,

@@ -23,7 +23,7 @@ static uint32_t draw(uint32_t *random)
     return *random >> 8;
 }
 
-/* Restored by another packer than the one that packed it. */
+/* Restore the file with a packer that is not the one that packed it. */
 static struct mr_test_image restore(const struct mr_packed_sample *sample)
 {
     struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
@@ -84,15 +84,16 @@ static void files_that_are_made_are_no_longer_than_they_must_be(void **state)
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 300, .height = 200});
     struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
     struct mr_test_image again = restore(&sample);
-    assert_true(again.len < jpeg.len); /* whose Huffman tables are the standard's examples */
+    /* jpeg has the standard's Huffman tables, again has optimised ones */
+    assert_true(again.len < jpeg.len);
     mr_test_image_free(&again);
     mr_test_image_free(&jpeg);
     mr_packer_destroy(packer);
 }
 
 /*
- * Arithmetic codes may have coefficients of more than 10 bits; a Huffman-coded JPEG of 8 bits may
- * not.
+ * A coefficient in an arithmetic-coded JPEG may have more than 10 bits; in a Huffman-coded JPEG of
+ * 8 bits it may not.
  */
 static void coefficients_that_no_jpeg_can_have_are_named(void **state)
 {
@@ -139,7 +140,7 @@ static void pixels_become_a_png(void **state)
     mr_packer_destroy(packer);
 }
 
-/* Copies that end where the sample's memory ends, for a sanitizer to see a byte too many. */
+/* Copies in blocks of exactly their length, so that a sanitizer sees a read past the end. */
 static uint8_t *copy_of(const uint8_t *bytes, size_t len, size_t slack)
 {
     uint8_t *copy = calloc(1, len + slack);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A packer that decodes by our decoder of scans gives the samples of one that decodes by libjpeg
- * alone, from good files and from odd ones: the same bytes, and the same reasons for files that are
- * kept as they are.
+ * A packer with our decoder of scans makes the same samples as one with libjpeg alone, from good
+ * files and from odd ones: the same bytes, and the same reasons for files that stay unchanged.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +67,7 @@ static void good_files_become_the_same_samples(void **state)
         struct mr_test_scan options = {
             .width = 50 + i, .height = 60, .seed = i, .code = i % 3, .restart = i % 4};
         options.n_components = i % 2 ? 3 : 1;
-        options.dc_grows = i == 17; /* libjpeg lets them wrap */
+        options.dc_grows = i == 17; /* libjpeg lets the DC coefficients wrap around */
         struct mr_test_image jpeg = mr_test_scan(&options);
         check_same(*state, &jpeg, "a file written by hand");
         mr_test_image_free(&jpeg);

@@ -29,18 +29,18 @@ struct rig {
     char *folder;
     mr_dataset *dataset;
     /* Set by tests: */
-    uint32_t fails_to_open; /* the worker of this number */
-    uint64_t fails_to_take; /* the position */
-    uint64_t slow_position; /* that run() sleeps at */
+    uint32_t fails_to_open; /* number of the worker whose open fails */
+    uint64_t fails_to_take; /* position whose take fails */
+    uint64_t slow_position; /* position at which run() sleeps */
     size_t reserve;         /* bytes of each result */
-    long take_ms;           /* how long each taking takes, */
-    uint64_t n_slow;        /* of the first so many */
+    long take_ms;           /* how long each of the first n_slow takes lasts */
+    uint64_t n_slow;
     bool cancels;
     /* What was seen: */
     _Atomic uint32_t n_open;
     _Atomic uint32_t n_opened;
     _Atomic uint64_t n_run;
-    _Atomic uint64_t most_waiting; /* results, run and not yet taken */
+    _Atomic uint64_t most_waiting; /* results that were run and not yet taken */
     _Atomic bool signals_come;
     uint64_t n_taken;
     _Atomic uint64_t n_taken_seen;
@@ -80,7 +80,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Backwards, so that positions and indices differ. */
+/* The order is backwards, so that positions and indices differ. */
 static int64_t index_at(const void *user, uint64_t position)
 {
     (void)user;
@@ -228,9 +228,7 @@ static void results_that_wait_are_bounded_in_bytes(void **state)
     rig->take_ms = 2;
     rig->n_slow = N;
     assert_int_equal(run_pipeline(rig, 0, 60, 2, NULL), MR_OK);
-    /*
-     * And those that were claimed before: 4 reads of each worker, but for the one that it works on.
-     */
+    /* 2 in bytes, 4 reads that each of the 2 workers claimed before, and the one being taken */
     assert_in_range(rig->most_waiting, 1, 2 + 2 * 4 + 1);
     assert_int_equal(rig->n_taken, 60);
 }
@@ -282,7 +280,7 @@ static mr_status look(void *worker, const struct mr_read *read, struct mr_pipeli
     return MR_OK;
 }
 
-/* Who takes opens files too. */
+/* The thread that takes results opens files too. */
 static mr_status open_file(void *user, struct mr_pipeline_item *item, mr_error *error)
 {
     struct rig *rig = user;

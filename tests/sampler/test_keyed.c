@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keyed permutation is a bijection for every small n, which is tried exhaustively, and as good
- * as random draws by chi-square over many epochs. Keys are fixed, so a statistic is the same at
- * every run; the bound is 5 sigma both ways.
+ * The keyed permutation is a bijection: every small n is tried. Over many epochs it is as good as
+ * random draws by chi-square. Keys are fixed, so each run gets the same statistics; they must be
+ * within 5 sigma of their expectation.
  */
 #include "sampler/keyed.h"
 
@@ -54,7 +54,7 @@ static void it_is_a_bijection_around_powers_of_two_and_squares(void **state)
     assert_bijection(65535, 1, 2);
 }
 
-/* Only where the test is run as a long one. */
+/* Only in the long run of the test. */
 static void it_is_a_bijection_for_many_more_sizes(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void it_is_a_bijection_for_many_more_sizes(void **state)
         assert_bijection((1 << 26) + off - 1, 7, off);
 }
 
-/* Holds the count of each of n_cells equally likely outcomes against its expectation. */
+/* Compare the counts of n_cells equally likely outcomes with their expectation. */
 static void assert_uniform(const char *what, const uint32_t *counts, size_t n_cells)
 {
     double total = 0, chi2 = 0, df = (double)n_cells - 1;
@@ -85,8 +85,8 @@ static void assert_uniform(const char *what, const uint32_t *counts, size_t n_ce
 }
 
 /*
- * Where positions go over many epochs: each alone, two neighbours together, and one in two epochs
- * that follow.
+ * The values of positions over many epochs: of each position, of two neighbours together, and of
+ * one position in two consecutive epochs.
  */
 static void check_small(uint64_t n, uint32_t n_epochs)
 {
@@ -113,7 +113,7 @@ static void check_small(uint64_t n, uint32_t n_epochs)
                  (unsigned long long)p);
         assert_uniform(what, single + p * n, n);
     }
-    /* Two positions never have the same value: take the diagonal out, row by row. */
+    /* Two positions never have the same value, so leave out the diagonal. */
     for (uint64_t v = n; v-- > 0;) {
         assert_int_equal(near[v * n + v] + far[v * n + v], 0);
         memmove(near + v * n + v, near + v * n + v + 1, (cells - (v * n + v) - 1) * sizeof *near);
@@ -174,7 +174,7 @@ static void every_order_of_a_tiny_set_comes_equally_often(void **state)
     check_whole_orders(6, 720, 40000);
 }
 
-/* Coarse cells for sizes with too many values to count each. */
+/* For large sizes several values share a cell. */
 static void check_large(uint64_t n, uint64_t n_positions)
 {
     enum { CELLS = 32 };

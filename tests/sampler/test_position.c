@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved positions have one property: what was used before and what comes after the restore are
+ * Saved positions have one property: the samples before the save and those after the restore are
  * together one epoch, also with another world size and batch size.
  */
 #include "sampler/position.h"
@@ -29,7 +29,7 @@ static mr_sampler *make(mr_sampler_options options, uint32_t world_size, uint32_
     return sampler;
 }
 
-/* Count what all ranks are given in the steps from .. to - 1. */
+/* Count the indices that all ranks get in the steps from .. to - 1. */
 static void give(mr_sampler_options options, struct world world, bool drop_last, uint64_t from,
                  uint64_t to, unsigned *counts)
 {
@@ -58,14 +58,14 @@ static void check_counts(const mr_sampler_options *options, struct world after, 
 }
 
 /*
- * Save after each step of `before`, restore with `after`, and go on to the end. Returns how often
- * that was allowed.
+ * Save after each step of `before`, restore with `after`, and continue to the end. Returns how
+ * often the restore was allowed.
  */
 static unsigned check_change(mr_sampler_options options, struct world before, struct world after,
                              bool drop_last)
 {
     mr_sampler *saver = make(options, before.size, before.size - 1);
-    options.epoch = 0; /* a fresh loader stands at another epoch */
+    options.epoch = 0; /* a new loader is at another epoch */
     mr_sampler *restorer = make(options, after.size, 0);
     options.epoch = 7;
     uint64_t steps = mr_sampler_steps(saver, before.batch, drop_last);
@@ -128,8 +128,8 @@ static void an_epoch_goes_on_with_the_same_samples(void **state)
 }
 
 /*
- * Drawn and repeated orders have indices several times: the two parts together are what one run
- * without a break has.
+ * Drawn and repeated orders have an index several times. Both parts together have it as often as
+ * one run without a break.
  */
 static void check_counted(mr_sampler_options options, struct world before, struct world after)
 {

@@ -17,7 +17,7 @@
 
 enum { MAX_N = 300 };
 
-/* Inside out, literally: insert i at a place among those before it, which moves to the end. */
+/* Inside out: put i at a random place, and move the number that was there to the end. */
 static void reference_wide(int64_t *values, int64_t n, uint64_t seed)
 {
     struct mr_mt19937 mt;
@@ -30,9 +30,7 @@ static void reference_wide(int64_t *values, int64_t n, uint64_t seed)
     }
 }
 
-/*
- * Forward: pick one of the numbers not yet taken, the first of which takes the picked one's place.
- */
+/* Forward: pick one of the numbers not yet taken, and move the first of them to its place. */
 static void reference_narrow(int64_t *values, int64_t n, uint64_t seed)
 {
     struct mr_mt19937 mt;

@@ -43,8 +43,8 @@ static void over_all(mr_tail tail, void (*check)(mr_sampler_options options))
 }
 
 /*
- * How often each index comes over all ranks; the caller frees. Every shard's length must be as
- * given.
+ * How often each index comes over all ranks; the caller frees the counts. Every shard must have
+ * this length.
  */
 static unsigned *count_all(mr_sampler_options options, int64_t shortest, int64_t longest)
 {
@@ -117,7 +117,7 @@ static void drop_leaves_out_fewer_than_world_size(void **state)
     over_all(MR_TAIL_DROP, check_drop);
 }
 
-/* Ranks together go through the order of one rank, position by position. */
+/* The ranks together have the order of one rank, position by position. */
 static void check_interleaved(mr_sampler_options options)
 {
     mr_sampler_options whole = options;
@@ -329,7 +329,7 @@ static void an_order_of_the_callers_own_is_taken_as_it_is(void **state)
     assert_int_equal(mr_sampler_length(sampler), 0);
     assert_int_equal(mr_sampler_steps(sampler, 2, false), 0);
 
-    /* and it goes with its epoch */
+    /* and it ends with its epoch */
     assert_int_equal(mr_sampler_set_epoch(sampler, 0, NULL), MR_OK);
     assert_false(mr_sampler_has_order(sampler));
     assert_same_order(sampler, fresh);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights in files and arrays: what is taken, what is refused, and what a sampler says of choices
- * that do not fit.
+ * Weights in files and arrays: which are accepted, which are refused, and the errors of a sampler
+ * for options that do not match.
  */
 #include "sampler/sampler.h"
 #include "tests/support/assert_words.h"
@@ -199,8 +199,8 @@ static void choices_that_do_not_fit_are_refused(void **state)
 }
 
 /*
- * Its table of first places has gaps and crowds: half of the weight lies on one sample, the rest on
- * few others.
+ * Half of the weight is on one sample, the rest on few others, so the table of first places has
+ * gaps and crowded cells.
  */
 static void uneven_weights_are_drawn_by_their_share(void **state)
 {
@@ -238,8 +238,8 @@ static void assert_same_order(const mr_sampler *sampler, const mr_sampler *wante
 }
 
 /*
- * Its tables are used again, also where an index was drawn more than 255 times, and after an order
- * of the caller's.
+ * The sampler's tables are used again after an index was drawn more than 255 times, and after an
+ * order of the caller's.
  */
 static void an_epoch_leaves_nothing_to_the_next(void **state)
 {

@@ -17,7 +17,7 @@
 
 #include "tests/tools/run_command.h"
 
-/* "(3, 224, 224)" or "(3,)"; *at ends behind the bracket. */
+/* Read "(3, 224, 224)" or "(3,)", and move *at past the bracket. */
 static void read_shape(struct mr_npy_file *npy, char **at)
 {
     assert_int_equal(**at, '(');

@@ -18,14 +18,14 @@ struct mr_run {
 };
 
 /*
- * Run with these arguments, NULL-terminated, and wait for the end. run is freed first when it was
- * used before.
+ * Run with these arguments, NULL-terminated, and wait for the end. If run was used before, it is
+ * freed first.
  */
 void mr_run_command(struct mr_run *run, ...) __attribute__((sentinel));
-/* As above with stdout going to a file, and a signal sent (0: none) after so many milliseconds. */
+/* As above with stdout to a file; after the milliseconds a signal is sent (0: none). */
 void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number,
                            unsigned after_ms, const char *const *args);
-/* The same, when a file of that name is there, after a minute at the latest. */
+/* The same, but the signal is sent when that file exists, or after a minute. */
 void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number,
                               const char *path, const char *const *args);
 /* As above with SIGINT, if interrupt_ms is not 0. */
@@ -34,7 +34,7 @@ void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned int
 void mr_run_free(struct mr_run *run);
 
 /*
- * A new folder, which becomes the working directory; and its removal. For cmocka's group fixtures.
+ * Make a new folder and change to it; remove it. For cmocka's group fixtures.
  */
 int mr_run_enter_folder(void **state);
 int mr_run_leave_folder(void **state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A double of slow storage, linked around pread(): each call takes MR_TEST_READ_MS milliseconds
- * longer. Worker processes are the library's own helper and do not have it; threads and `--workers
- * 0` do.
+ * longer. It works in threads and with `--workers 0`, but not in worker processes, which run the
+ * library's helper.
  */
 #include <stdlib.h>
 #include <sys/types.h>

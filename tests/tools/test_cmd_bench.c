@@ -35,7 +35,7 @@ static double get_real(const json_t *row, const char *key)
     return json_number_value(value);
 }
 
-/* The kernel counts 10 ms of workers at a time; so many photographs take them longer. */
+/* The kernel counts CPU time in steps of 10 ms; these photographs take longer. */
 enum { SURELY_TIMED = 200 };
 
 static void check_row(const json_t *row, const json_t *first, int workers)
@@ -138,7 +138,7 @@ static void plot_is_a_png_or_the_package_is_named(void **state)
     mr_run_free(&run);
 }
 
-/* A gnuplot of the test's own keeps the script. */
+/* The test's gnuplot only stores the script. */
 static void plot_names_dataset_and_transform(void **state)
 {
     static const char fake[] = "#!/bin/sh\nexec /bin/cat >script.txt\n";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `millrace cache` prints what is there, and removes nothing else. */
+/* `millrace cache` prints what a cache contains, and removes only that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -90,7 +90,7 @@ static void skip_takes_the_next_good_index(void **state)
     mr_run_free(&run);
 }
 
-/* More than a handful: none is left out. */
+/* All of many damaged samples are named. */
 static void every_damaged_sample_is_named_and_counted(void **state)
 {
     static const char *const policies[] = {"skip", "zero"};
@@ -119,7 +119,7 @@ static void every_damaged_sample_is_named_and_counted(void **state)
     mr_run_free(&run);
 }
 
-/* Of so many in one batch some have only their name. */
+/* With this many in one batch, some have only their name and no reason. */
 static void all_damaged_samples_of_a_batch_are_named(void **state)
 {
     static const char *const policies[] = {"skip", "zero"};
@@ -150,8 +150,8 @@ static void all_damaged_samples_of_a_batch_are_named(void **state)
 }
 
 /*
- * Each damaged place counts once, however many substitutes were tried for it; at most 100 samples
- * have a line.
+ * Each damaged place counts once, however many substitutes were tried for it. At most 100 samples
+ * get a line.
  */
 static void a_run_of_damaged_samples_takes_a_hundred_lines_and_a_sum(void **state)
 {

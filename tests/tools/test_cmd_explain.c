@@ -106,8 +106,8 @@ static void each_row_has_a_line(void **state)
 }
 
 /*
- * With weights and more draws than samples an index comes several times, each time with draws of
- * its own.
+ * With weights and more draws than samples an index comes several times, each time with other
+ * random draws.
  */
 static void an_occurrence_counts_the_rows_of_an_index(void **state)
 {

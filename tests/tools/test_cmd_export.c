@@ -251,7 +251,7 @@ static void saved_list_gives_the_same_export(void **state)
     mr_run_free(&run);
 }
 
-/* Without --transform too: the usual one for images, also where a pack keeps pixels. */
+/* Without --transform images get the default one, also those of a pack of pixels. */
 static void pack_gives_the_export_of_its_folder(void **state)
 {
     static const char *const encodings[] = {"dct", "jpeg", "raw"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands over image files that are no JPEGs, good and damaged: every suffix is listed, what a
- * file is follows from its bytes, and a pack of them has the same pixels and the same damage.
+ * Commands over image files that are not JPEGs, good and damaged. Every suffix is listed, a file's
+ * format follows from its bytes, and a pack of them has the same pixels and the same damage.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -119,8 +119,8 @@ static void help_says_what_signals_do(void **state)
 }
 
 /*
- * A program that writes too large a file is to be ended by SIGXFSZ as everywhere, though this
- * command ignores it.
+ * SIGXFSZ must end a program that writes too large a file, although this command ignores the
+ * signal.
  */
 static void program_has_the_usual_signals(void **state)
 {
@@ -166,7 +166,7 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
     mr_run_free(&run);
 }
 
-/* Where there are GPUs there are as many ranks. */
+/* On a machine with GPUs there is a rank for each. */
 static void gpu_means_one_rank_for_each(void **state)
 {
     struct mr_run run = {0};

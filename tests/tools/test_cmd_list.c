@@ -44,7 +44,7 @@ static void classes_formats_and_sizes_are_counted(void **state)
     mr_run_free(&run);
 }
 
-/* A sample that its shard lost is named and counted; the others are counted as ever. */
+/* A sample that is lost in its shard is named and counted; the others are counted as usual. */
 static void a_broken_shard_is_counted_as_far_as_it_goes(void **state)
 {
     struct mr_run run = {0};
@@ -193,7 +193,7 @@ static void saved_list_lists_the_same(void **state)
     mr_run_free(&list);
 }
 
-/* Wherever the signal comes: before, during or after the writing. */
+/* A signal may come before, during or after the writing. */
 static void interrupted_save_leaves_no_temporary_file(void **state)
 {
     const char *const args[] = {"list",   "--no-inspect", "--data", "list:long.list",
@@ -255,7 +255,7 @@ static void cifar_names_its_classes(void **state)
     mr_run_free(&run);
 }
 
-/* Run with stderr on a terminal of this kind; what it gets goes to text. */
+/* Run with stderr on a terminal of this kind; text gets its output. */
 static void list_on_a_terminal(const char *term, char *text, size_t size)
 {
     int terminal = posix_openpt(O_RDWR | O_NOCTTY);

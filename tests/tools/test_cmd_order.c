@@ -33,8 +33,8 @@ static int64_t get_number(const json_t *row, const char *key)
 }
 
 /*
- * Read "17\n18\n..." to the last byte. Returns the number of lines. Each becomes a string of its
- * own, since strtoll() looks for the end of all of it where AddressSanitizer checks strings.
+ * Read "17\n18\n..." to the last byte. Returns the number of lines. Each line is copied first,
+ * because with AddressSanitizer strtoll() would read the rest of the text every time.
  */
 static int64_t read_lines(const struct mr_run *run, uint32_t *crc_out)
 {
@@ -96,7 +96,9 @@ static void order_prints_the_indices_of_torch(void **state)
     assert_non_null(golden);
     json_array_foreach(json_object_get(golden, "cases"), i, row)
     {
-        /* The sampler's own test takes every case; here a part of them, and the small ones. */
+        /*
+         * The sampler's own test has all cases; this has the small ones and a part of the others.
+         */
         if (get_number(row, "n") > 200000 || (i % 4 != 0 && get_number(row, "n") > 20))
             continue;
         check_case(row);
@@ -139,7 +141,7 @@ static void no_samples_print_nothing(void **state)
     mr_run_free(&run);
 }
 
-/* An order without an index is right, but hardly meant. */
+/* An order without an index is correct, but hardly intended. */
 static void an_order_of_nothing_says_why(void **state)
 {
     struct mr_run run = {0};

@@ -92,7 +92,7 @@ static void pack_of_files_is_checked_and_gives_them_back(void **state)
     mr_run_free(&run);
 }
 
-/* What a training loop receives is the same, whatever the pack is. */
+/* A training loop receives the same from every kind of pack. */
 static void packs_export_as_their_folder_does(void **state)
 {
     static const char *const encodings[] = {"dct", "DCT", "jpeg", "jpeg"};
@@ -154,7 +154,7 @@ static void damaged_and_kept_samples_are_named_and_packed(void **state)
     mr_run_free(&run);
 }
 
-/* A name goes with what is in the file; files that were only copied keep theirs. */
+/* The ending of a name follows the file's content; copied files keep their names. */
 static void files_made_anew_get_an_ending_that_fits(void **state)
 {
     static const char *const encodings[] = {"jpeg", "dct", "raw"};
@@ -182,7 +182,7 @@ static void files_made_anew_get_an_ending_that_fits(void **state)
     mr_run_free(&run);
 }
 
-/* However deep, whatever the folders mean, through links, and never round in circles. */
+/* Folders at any depth, also through links, but not in circles. */
 static void check_of_a_folder_looks_at_every_image_file(void **state)
 {
     struct mr_run run = {0};
@@ -222,7 +222,7 @@ static void check_goes_on_beside_a_folder_that_cannot_be_read(void **state)
 
     (void)state;
     if (geteuid() == 0)
-        skip(); /* may read everything */
+        skip(); /* root may read everything */
     assert_int_equal(mkdir("partly", 0777), 0);
     assert_int_equal(mkdir("partly/shut", 0), 0);
     assert_int_equal(symlink("../photos/class_0", "partly/open"), 0);
@@ -272,7 +272,7 @@ static void altered_pack_is_found_and_exits_1(void **state)
     mr_run_free(&run);
 }
 
-/* Whenever the signal comes; in the end the pack is the same as one made at once. */
+/* A signal may come at any time; the continued pack equals one without interruption. */
 static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
 {
     static const int signals[] = {SIGINT, SIGKILL};
@@ -299,8 +299,8 @@ static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
                 assert_status(&run, 128 + number);
             n_signals += run.status != 0;
             /*
-             * Else it came before or after the work; a leak checker that it meets there has words
-             * of its own.
+             * Otherwise the signal came before or after the work, perhaps in a leak checker, which
+             * prints other messages.
              */
             if (strncmp(run.err, "millrace", 8) == 0)
                 assert_string_equal(run.err,

@@ -23,7 +23,7 @@ static void long_form_comes_first_and_the_passes_follow(void **state)
     assert_words(run.out, "\n\nsample: u8 nchw 3x224x224, 150528 bytes\nneeded: ");
     assert_words(run.out, "of an image of 500x375");
     assert_words(run.out, "\n  posterize             posterize ");
-    /* The first line gives the same when it is given back. */
+    /* The first line is a text with the same passes. */
     snprintf(text, sizeof text, "%.*s", (int)strcspn(run.out, "\n"), run.out);
     mr_run_command(&again, "transform", text, NULL);
     assert_string_equal(again.out, run.out);

@@ -82,8 +82,8 @@ static void cpus_that_are_busy_are_called_decode_bound(void **state)
 }
 
 /*
- * On a loaded machine a pause of 300 ms is nothing unusual; it must not decide which number of
- * workers is the best.
+ * On a loaded machine pauses of 300 ms are common. They must not decide which number of workers is
+ * the best.
  */
 static void waiting_for_storage_is_called_read_bound(void **state)
 {
@@ -107,8 +107,8 @@ static void waiting_for_storage_is_called_read_bound(void **state)
 }
 
 /*
- * On a loaded machine two workers may be 3 % better; which of them suffices is test_tune_pick's to
- * say.
+ * On a loaded machine two workers may be 3 % better than one. test_tune_pick.c tests which number
+ * is chosen then.
  */
 static void slow_consumer_is_called_so(void **state)
 {

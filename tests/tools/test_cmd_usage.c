@@ -49,7 +49,7 @@ static void every_command_has_help_with_an_example(void **state)
     mr_run_free(&run);
 }
 
-/* Every "--option" of a help text stands in the manual as "*--option*". */
+/* The manual has every "--option" of a help text as "*--option*". */
 static void check_manual(const char *manual, const char *help)
 {
     for (const char *at = help; (at = strstr(at, "      --")) != NULL;) {
@@ -90,7 +90,7 @@ static void manual_names_every_key_of_a_spec(void **state)
     free(manual);
 }
 
-/* Each option that takes a value says what holds without it; these hold nothing then. */
+/* Each option with a value names its default, except these, which have none. */
 static void help_states_defaults(void **state)
 {
     static const char *const without[] = {
@@ -309,7 +309,7 @@ static void what_is_not_there_exits_1_and_is_named(void **state)
     mr_run_free(&run);
 }
 
-/* What is wrong with files and folders is no wrong call. */
+/* An error in files or folders is not an error in the call. */
 static void bad_data_exit_1_and_are_named(void **state)
 {
     static const char *const specs[] = {"hollow", "hollow/class", "list:bad.list",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live line. The linker leads isatty() here, and the line goes to a file. */
+/* The live line. The linker redirects isatty() to this file, and the line is written to a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

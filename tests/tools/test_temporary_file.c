@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several files that belong together get their names, or none does; a killed process leaves
- * nothing. All of it on file systems that know files without a name, and on others, for which the
- * linker leads open() here.
+ * Files that belong together get their names all at once or not at all, and a killed process leaves
+ * none. Each test also runs without O_TMPFILE, as on file systems that lack it: the linker
+ * redirects open() to this file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ int __wrap_open(const char *path, int flags, mode_t mode)
         errno = EOPNOTSUPP;
         return -1;
     }
-    /* to be synced, which takes time: a kill now must leave nothing */
+    /* data to sync, which takes time: a kill meanwhile must leave nothing */
     if ((flags & O_TMPFILE) == O_DIRECTORY)
         assert_int_equal(mr_run_count_entries(".old"), 0);
     return __real_open(path, flags, mode);

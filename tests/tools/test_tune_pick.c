@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which number `millrace tune` picks and what it calls the bound, from figures that the test makes
- * up.
+ * Which number of workers `millrace tune` picks, and which bound it names, from invented figures.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,8 +90,8 @@ static void ratios_on_both_sides_of_the_bound_ask_for_another_round(void **state
 }
 
 /*
- * As it was reported: medians of the images per second said 0 workers, the ratios printed beside
- * them up to 112 %.
+ * A reported case: by the medians of images per second 0 workers were best, but the ratios that
+ * were printed with them reached 112 %.
  */
 static void best_is_the_one_with_the_highest_ratio(void **state)
 {
@@ -114,7 +113,8 @@ static void best_is_the_one_with_the_highest_ratio(void **state)
 }
 
 /*
- * Whatever was measured: nothing is above the best, and the answer is the smallest above the bound.
+ * For any measurement: no number is above the best one, and the answer is the smallest number above
+ * the bound.
  */
 static void no_ratio_is_above_the_best(void **state)
 {
@@ -265,7 +265,7 @@ static void more_workers_are_suggested_only_where_they_may_help(void **state)
     assert_null(strstr(explain_counts(counts, 2, fed, 8).why, "--max-workers"));
 
     struct mr_tune_answer answer = explain_counts(counts, 2, reading, 2);
-    /* the second worker brought nothing */
+    /* the second worker gained nothing */
     memcpy(counts[0].img_s, counts[1].img_s, sizeof counts[0].img_s);
     mr_tune_pick_choose(counts, 2, &answer);
     mr_tune_pick_explain(&answer, 2);
