@@ -31,7 +31,7 @@ N_IMAGES = 4  # of a seed, one after the other from one stream
 
 
 class Record:
-    """One image: the crop and the flips, and the calls behind them."""
+    """One image: the crop and the flips, and the calls after them."""
 
     def __init__(self, size):
         self.box = [0, 0, *size]
@@ -53,7 +53,9 @@ def add(name, *values):
 
 
 def replace(name):
-    """Put a recorder in a function's place; it gives the image back unless it returns another."""
+    """Replace a function by a recorder. It returns the image unless the recorder returns another
+    one.
+    """
 
     def put(recorder):
         setattr(F, name, lambda img, *args, **names: recorder(img, *args, **names) or img)
@@ -89,7 +91,7 @@ def affine(img, angle, translate, scale, shear, interpolation, fill, center=None
 
 @replace("perspective")
 def perspective(img, startpoints, endpoints, interpolation, fill):
-    """What is 0 is some 1e-16 where it comes from least squares."""
+    """Least squares give some 1e-16 for a 0."""
     coefficients = [
         0.0 if abs(x) < 1e-13 else x for x in F._get_perspective_coeffs(startpoints, endpoints)
     ]
@@ -226,7 +228,7 @@ def policies():
 
 
 def chances(policy):
-    """What auto_augment becomes, by the names of its calls, and how often."""
+    """The calls that auto_augment becomes, by their names, and how often."""
     names = {
         "ShearX": "affine", "ShearY": "affine", "TranslateX": "affine", "TranslateY": "affine",
         "Rotate": "rotate", "Brightness": "adjust_brightness", "Color": "adjust_saturation",

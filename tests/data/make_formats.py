@@ -156,8 +156,8 @@ def runs(indices, four_bits):
 
 def wild_runs(seed, four_bits):
     """Any codes in any order: runs and literals past the end of a row, moves, and rows that end
-    early. The place in the file, not in the runs, is even behind a literal; those of odd seeds
-    begin at an odd one.
+    early. The place in the file, not in the runs, is even after a literal; codes of odd seeds begin
+    at an odd one.
     """
     draw, out = random.Random(seed), bytes(seed % 2)
     for _ in range(HEIGHT * 3 // 2):
@@ -561,7 +561,7 @@ def blocks_of_colours(rgb, across, down):
 
 
 def make_tiff_of_libtiff():
-    """What only libtiff reads, and what it reads in its own way."""
+    """Files that only libtiff reads, and files that it reads in another way than others do."""
     rgb = synthetic()
     small, large = Image.fromarray(rgb), Image.fromarray(synthetic(61, 45))
     for code in ("tiff_ccitt", "group3", "group4"):

@@ -80,8 +80,8 @@ def magnitudes(most):
 
 
 def policy_rotations():
-    """What TrivialAugmentWide and RandAugment (also AutoAugment) pass, by their default filter; a
-    few by another.
+    """The arguments of TrivialAugmentWide and RandAugment (also AutoAugment), with their default
+    filter, a few with another.
     """
     for interpolation, step in ((NEAREST, 1), (BILINEAR, 7)):
         for most in (135.0, 30.0):
@@ -140,7 +140,7 @@ def perspectives():
             yield *coefficients, interpolation, *(BLACK, COLOR, GRAY)[n % 3]
     for interpolation in (NEAREST, BILINEAR, BICUBIC):
         yield 1, 0, 0, 0, 1, 0, 0, 0, interpolation, *BLACK
-        # A horizon in the image, and one which goes through the middle of a pixel.
+        # A horizon in the image, and one through the middle of a pixel.
         yield 1, 0.25, -3, 0.1, 0.5, 10, -0.02, 0.01, interpolation, *COLOR
         yield 1, 0, 3, 0, 1, 3, -0.4, 0, interpolation, *GRAY
 

@@ -51,7 +51,7 @@ POLICIES = [
 
 
 def posterize(image, bits):
-    """Pillow 13 refuses to keep no bits; before, and here, nothing is left of the image."""
+    """Pillow 13 refuses to keep 0 bits. Earlier versions make a black image, and so does this."""
     mask = 256 - (1 << 8 - max(bits, 0))
     return image.point([x & mask for x in range(256)] * 3)
 
@@ -95,7 +95,7 @@ def levels(made):
 
 
 def record(seen):
-    """Replace timm's functions by ones that note their arguments."""
+    """Replace timm's functions by ones that record their arguments."""
 
     def replace(name):
         call, step = CALLS[name]

@@ -72,7 +72,7 @@ def text_at(section, at):
 
 
 def check_rows(sample, sums):
-    """The low half of XXH3 of each row, where it is long enough for the function above."""
+    """The low half of XXH3 of each row that is long enough for the function above."""
     for begin, end, wanted in zip(sample["rows"], sample["rows"][1:], sums):
         if end - begin > 240:
             assert xxh3(sample["bytes"][begin:end]) & 0xFFFFFFFF == wanted, "a row's checksum"
@@ -258,7 +258,7 @@ def read_head(head):
 
 
 class Scan:
-    """Bits of a scan from a place on, without the zeros behind 0xff."""
+    """Bits of a scan from a place on, without the zeros after 0xff."""
 
     def __init__(self, data, at, bit):
         self.data, self.at, self.bit = data, at, bit
@@ -400,8 +400,8 @@ def export(millrace, folder, name, place):
 
 
 def compare_brightness(sample, shape, pixels):
-    """The first component is grey, or the brightness that red, green and blue make; where none of
-    them was cut off.
+    """The first component is grey, or the brightness of red, green and blue if none of them was
+    clipped.
     """
     height, width = shape[2:]
     assert (width, height) == (sample["width"], sample["height"])

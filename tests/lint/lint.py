@@ -106,7 +106,7 @@ HEADER = (".h", ".hh")
 CODE = (".c", ".h", ".S", ".cu", ".cuh") + CPLUSPLUS
 # <atomic> and the like: a header of the C++ library has no dot in its name.
 CPLUSPLUS_HEADER = re.compile(r"^[a-z_]+$")
-# The library itself is C; these modules are opened only by who asks for them.
+# The library itself is C; these modules are opened only if a program asks for them.
 MAY_BE_CPLUSPLUS = ("dist/gloo/*", "tests/*", "bench/*")
 HASH_COMMENT = (".cmake", ".py", ".awk", ".sh", "CMakeLists.txt")
 # In a Turkish locale "I" and "i" are different letters. The programs in tools/ never set a locale.
@@ -154,8 +154,8 @@ def is_code(path):
 
 
 def room_of(path):
-    """The room of ROOMS in which path lies, "dist/gloo" for dist/gloo/gloo_mesh.cc; else its first
-    folder.
+    """The room of ROOMS that contains path, "dist/gloo" for dist/gloo/gloo_mesh.cc; otherwise its
+    first folder.
     """
     parts = path.split("/")
     two = "/".join(parts[:2])
@@ -304,8 +304,8 @@ def check_names(files, report):
 
 
 def check_folders(files, report):
-    """A folder can be taken in at a glance. tests/ follows the rooms, and several tests may reach
-    one file.
+    """No folder is too large to read its listing. tests/ follows the rooms, and several tests may
+    reach one file.
     """
     counts = collections.Counter(
         os.path.dirname(p) for p in files if is_code(p) and not p.startswith("tests/"))
@@ -403,7 +403,7 @@ def fenced_code(lines, language):
 
 
 def check_readme(root, files, report):
-    """README shows this example whole, but for the licence tag, and both are short."""
+    """README shows this whole example, without the licence tag, and both are short."""
     example, limit, most_words = "examples/shortest.c", 30, 1500
     if example not in files or "README.md" not in files:
         return
@@ -417,8 +417,8 @@ def check_readme(root, files, report):
 
 
 def check_needed(root, files, report):
-    """docs/install.md names what the build needs: each package of script/setup, or that CMake says
-    is missing.
+    """docs/install.md names all that the build needs: each package that script/setup installs or
+    that CMake reports as missing.
     """
     page = "docs/install.md"
     named = set(re.findall(r"`([^`\s]+)`", "\n".join(read_lines(root,

@@ -17,7 +17,7 @@ is_capsule.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def module(name):
-    """A module from outside; None if it is not here, cannot be opened, or is too old."""
+    """An outside module; None if it is not installed, cannot be imported, or is too old."""
     try:
         found = __import__(name)
     except (ImportError, OSError):
@@ -61,7 +61,7 @@ def write_tar(path, members):
 
 
 def run_python(text, *arguments, **options):
-    """A program in a process of its own."""
+    """A program in a separate process."""
     return subprocess.run([sys.executable, "-B", "-c", text, *arguments],
                           capture_output=True,
                           text=True,

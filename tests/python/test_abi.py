@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's copy of the public headers is the headers: structs, constants and prototypes.
+"""The package's structs, constants and prototypes are those of the public headers.
 
 Both sides are parsed. Offsets, sizes and values come from the compiler: a generated program prints
 them. The environment has CC and MR_HEADERS.

@@ -6,7 +6,7 @@ import millrace as mr
 
 
 class Number:
-    """What NumPy's integers are for Python: no int, but an index."""
+    """Like NumPy's integers: not an int, but usable as an index."""
 
     def __init__(self, value):
         self.value = value

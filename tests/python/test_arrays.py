@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of a batch by every protocol, and how long one that is in use holds the batch's slot."""
+"""Arrays of a batch by every protocol, and how long an array holds the batch's slot."""
 import ctypes
 import functools
 import gc

@@ -290,7 +290,7 @@ def test_page_locked_arrays_are_of_the_cpu(make_loader):
     "", "iterator = iter(loader)", "batch = loader.next()", "image = loader.next().image"
 ])
 def test_a_program_that_ends_gives_back_what_its_loader_has_on_the_gpu(images, held):
-    """The double says at the end what was left over."""
+    """The double reports at the end what was not freed."""
     text = ("import sys, millrace\n"
             "loader = millrace.Loader(sys.argv[1], 'eval:20:16', device='cuda:0', batch_size=4)\n")
     ended = run_python(text + held, f"imagefolder:{images}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixels and orders are those of PyPI's torch, torchvision and Pillow: tests/data/python.json, with
-the torch that is here, or with none.
+"""Pixels and orders are those of PyPI's torch, torchvision and Pillow: tests/data/python.json. The
+tests run with the installed torch, or without torch.
 """
 import array
 import base64
@@ -242,8 +242,8 @@ def numbered(folder):
 @pytest.mark.parametrize("world, rank", cases.RANKS)
 @pytest.mark.parametrize("name", NAMES)
 def test_orders_of_the_drop_in(numbered, name, world, rank):
-    """Four epochs, and the state of torch's generator behind each, as the golden and as the torch
-    that is here has them.
+    """Four epochs, and the state of torch's generator after each, as in the golden file and as with
+    the installed torch.
     """
     golden = ORDERS[name, world, rank]
     expected = {"orders": golden["orders"], "next": golden["next"]}

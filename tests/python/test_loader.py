@@ -17,7 +17,7 @@ from support import indices
 
 
 def stop_workers(loader):
-    """Nothing is made any more, beyond what fits the slots."""
+    """Stop all workers by SIGSTOP. Batches that are in slots already still arrive."""
     for pid in loader.worker_pids():
         os.kill(pid, signal.SIGSTOP)
 
@@ -328,7 +328,7 @@ def test_an_exception_names_the_file(make_loader, damaged, workers):
     assert damaged.name(9) in str(caught.value)
     assert caught.value.index == 9
     assert good == list(range(8))
-    assert loader.next().index.tolist() == [12, 13, 14, 15]  # it may go on
+    assert loader.next().index.tolist() == [12, 13, 14, 15]  # the loader can continue
 
 
 def test_a_state_of_an_own_order_is_behind_a_damaged_batch(make_loader, damaged):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of their own: how they end, what they leave behind, and what a fork may do."""
+"""Separate programs: how they end, what they leave, and what a fork may do."""
 import os
 import signal
 import subprocess
@@ -36,7 +36,7 @@ def expect_no_workers(output):
     assert len(pids) == 2
     end = time.monotonic() + 30  # the kernel may take a moment
     while left := [pid for pid in pids if is_alive(pid)]:
-        assert time.monotonic() < end, f"workers {left} are left behind"
+        assert time.monotonic() < end, f"workers {left} are left"
         time.sleep(0.02)
 
 

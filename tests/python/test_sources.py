@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shards of tar, repetition, weights, erasing and mixing from Python. The library does the work;
-here is how it is reached.
+these tests are about the calls from Python.
 """
 import array
 import json
@@ -19,8 +19,8 @@ WEIGHTS = [1.0 + i % 4 for i in range(21)]
 
 @pytest.fixture(scope="module")
 def shards(images, tmp_path_factory):
-    """The spec of two shards with the samples of images, in their order. The samples have labels of
-    their own, 100 + index.
+    """The spec of two shards with the samples of images, in their order. The samples have other
+    labels, 100 + index.
     """
     folder, dataset = tmp_path_factory.mktemp("shards"), mr.Dataset(images)
     for shard, indices_of_it in enumerate((range(9), range(9, 21))):

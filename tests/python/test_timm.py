@@ -43,7 +43,7 @@ def make_dataset(images):
 
 @pytest.fixture
 def create(images):
-    """A loader of millrace's for images on the CPU, which must be native."""
+    """A loader for images on the CPU, which millrace must make itself."""
     def make(input_size=16, batch_size=4, dataset=None, **options):
         loader = create_loader(dataset or make_dataset(images),
                                input_size,
@@ -91,8 +91,8 @@ def test_evaluation_is_timms(images, create):
 
 
 def test_a_slot_is_held_until_its_batch_is_on_the_gpu(create, monkeypatch):
-    """A library without CUDA delivers on the host. Here meta tensors are those of a GPU, and the
-    copy ends when it is waited for.
+    """A library without CUDA delivers on the host. Meta tensors play those of a GPU, and a copy
+    ends when the test waits for it.
     """
     loader, seen, n_taken = create(), [], 0
 

@@ -88,7 +88,7 @@ def in_child(work):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_forked_child_starts_anew(folder, workers):
-    """Also after a look at a batch; the parent goes on."""
+    """Also after the parent has taken a batch, and the parent continues."""
     subset, options, found = data.Subset(folder, range(
         1, 18)), {"batch_size": 4, "shuffle": True, "num_workers": workers}, []
     ours, torchs = DataLoader(subset, **options), data.DataLoader(subset, **options)
@@ -126,7 +126,7 @@ def test_accelerate_says_that_it_drops_millrace(folder):
 def test_accelerate_may_have_what_torch_loads(folder):
     with pytest.warns(UserWarning, match="batch_size None"):
         loader = DataLoader(folder, batch_size=None)
-    prepare(loader)  # a warning of millrace's is an error here
+    prepare(loader)  # pytest makes millrace's warnings errors
 
 
 @pytest.mark.parametrize("workers", [0, 2])

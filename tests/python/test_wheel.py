@@ -19,7 +19,7 @@ LIBRARY_TEXT = "const char *mr_folder(void) { return \"%s\"; } %s"
 
 @pytest.fixture
 def build(tmp_path):
-    """Compiles a text, and returns the path of what comes out."""
+    """Compiles a text, and returns the path of the result."""
     def compile_text(name, text, *arguments):
         subprocess.run([
             os.environ["CC"], "-x", "c", "-", "-x", "none", "-o", tmp_path / name, *arguments
@@ -54,7 +54,7 @@ def make_helper(build):
 
 @pytest.fixture
 def find(make_library, make_helper, tmp_path):
-    """What is found in a wheel with these files. The library stands for the command too."""
+    """What is found in a wheel with these files. The library also plays the command."""
     def run(library=None, helper=None, leave_out=(), more=(), name=NAME):
         library = library or make_library()
         files = {check_wheel.LIBRARY: library, check_wheel.COMMAND: library,

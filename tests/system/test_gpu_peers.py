@@ -164,7 +164,7 @@ class GpuRun(unittest.TestCase):
         try:
             self.assertEqual(self.await_end([program]), [])
         finally:
-            os.kill(child, signal.SIGKILL)  # nobody's: the program is a script here
+            os.kill(child, signal.SIGKILL)  # it is still there: the program is a script here
 
     def test_cells_that_say_most_come_first_and_none_begins_too_late(self):
         gpu = load_script(os.path.join(self.folder, "gpu"), "gpu")

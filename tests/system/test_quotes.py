@@ -59,7 +59,7 @@ def main():
             n_quotations += 1
             lost = missing(block, code)
             if lost is not None:
-                print(f"{document}:{number}: not in {name} as it stands here, from: {lost}")
+                print(f"{document}:{number}: {name} lacks quoted lines, from: {lost}")
                 findings += 1
         print(f"{document}: {n_quotations} quotations")
         findings += n_quotations == 0
