@@ -39,7 +39,7 @@ struct mr_catalog {
  */
 struct mr_catalog_ops {
     /*
-     * The name, in messages, of the file behind MR_CATALOG_FD_NAMES, which is mapped beside the
+     * The name, in messages, of the file of MR_CATALOG_FD_NAMES, which is mapped beside the
      * region. NULL: no such file.
      */
     const char *beside;

@@ -2,7 +2,7 @@
 /*
  * Copies a batch into one block of memory, so that its slot or buffer can be released.
  *
- * The copy outlives the loader, so it has a host of its own. Only the lock, the pid and lends_slots
+ * The copy outlives the loader, so it has its own host. Only the lock, the pid and lends_slots
  * are set in it: release, use and DLPack read nothing else of a batch without streams.
  */
 #include <stdio.h>

@@ -86,7 +86,7 @@ struct mr_control {
     struct mr_plan plan;
     /* of the mixed rows; without mixing a copy of plan, with mixing plan makes their pixels */
     struct mr_plan mixed;
-    /* Shared words, on cache lines of their own. */
+    /* Shared words, on separate cache lines. */
     /* next place to suggest: sequence * batch_size + place; workers add 1, the host skips ahead */
     alignas(64) _Atomic uint64_t ticket;
     /* Tickets below this one are published; the host writes it (release). */

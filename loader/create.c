@@ -418,7 +418,7 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
 }
 
 /*
- * Everything that needs the plan. In a function of its own, because the plan is too large for a
+ * Everything that needs the plan. In a separate function, because the plan is too large for a
  * stack frame below which workers are started.
  */
 static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_error *error)

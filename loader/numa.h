@@ -27,7 +27,7 @@ void mr_numa_prefer_memory(const char *nodes, const struct mr_slab *slab, int32_
 
 /*
  * Bind workers to the node's CPUs that this process may use, at most one worker per CPU; the others
- * run anywhere. Workers with an affinity of their own stay. Called at most once, at any time:
+ * run anywhere. Workers that already have an affinity keep it. Called at most once, at any time:
  * workers that run already move before their next sample.
  */
 void mr_numa_place_workers(const char *nodes, const struct mr_shared *shared, int32_t node);

@@ -35,7 +35,7 @@ struct mr_buffer_staging {
 struct mr_buffer_device {
     struct mr_device_handle *handle;
     void *drained; /* event for waiting until a stream is empty */
-    /* Only if images are finished; two if the finish has a stream of its own. */
+    /* Only if images are finished; two if the finish has its own stream. */
     struct mr_buffer_staging staging[2];
     /* Index of the staging of the batch issued last; written by the copier. */
     uint32_t turn;

@@ -143,7 +143,7 @@ static mr_status check_devices(const struct mr_placement_names *names, mr_error 
     return MR_OK;
 }
 
-/* Several devices are told apart before they are opened, so each name must have a number. */
+/* Several devices are distinguished before they are opened, so each name must have a number. */
 static mr_status find_numbered(const char *const *devices, uint32_t i, struct found *found_out,
                                mr_error *error)
 {

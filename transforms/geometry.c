@@ -218,7 +218,7 @@ static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t hei
 }
 
 /*
- * timm's "random". It draws from a place of its own, so the boxes are the same with any
+ * timm's "random". It draws from a separate place, so the boxes are the same with any
  * interpolation.
  */
 static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets up a worker: its name, nice level and CPUs and, in a process of its own, a fault handler.
+ * Sets up a worker: its name, nice level and CPUs and, in a separate process, a fault handler.
  * The handler records the cause in shared memory, because a program that reaps all children may
  * take the exit status.
  */

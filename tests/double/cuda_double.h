@@ -79,7 +79,7 @@ struct double_options {
     uint64_t absent_page_ns;
     uint64_t h2d_mb_per_s; /* of copies to a device, one after the other (50,000) */
     uint64_t d2h_mb_per_s; /* (50,000) */
-    uint64_t kernel_ns;    /* of every kernel without a duration of its own (10,000) */
+    uint64_t kernel_ns;    /* of every kernel without another duration (10,000) */
     uint64_t call_ns;      /* virtual time of the host for every call (1,000) */
     bool trace;            /* record what ran when, for double_timeline_write() */
 };

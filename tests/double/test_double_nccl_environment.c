@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults that MR_NCCL_DOUBLE sets for a program without options of its own. Each runs in a child,
+ * Faults that MR_NCCL_DOUBLE sets for a program that sets no options itself. Each runs in a child,
  * because the variable is read once.
  */
 #include "tests/double/nccl_double.h"

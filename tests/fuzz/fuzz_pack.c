@@ -3,7 +3,7 @@
  * Any bytes as the index of a pack, in memory and as a dataset, and as the part of a finished
  * shard: no crash, nothing is read past the end, and one line says what is wrong. If a part has a
  * wrong checksum, its shard is made again, and the pack is complete in the end. Everything happens
- * in a folder of its own. With FUZZ_PACK_MEND checksums are made right first; without it a fuzzer
+ * in a separate folder. With FUZZ_PACK_MEND checksums are made right first; without it a fuzzer
  * gets no further than comparing them.
  */
 #include <dirent.h>

@@ -219,7 +219,7 @@ int gpu_graph_main(int argc, char **argv)
     } cases[] = {
         {"a graph for each buffer reads what the host reads", graph_per_buffer},
         {"next, use and release refuse inside a capture, which stays valid", refuse_in_all},
-        {"copies go on during a long capture", copies_continue},
+        {"copies continue during a long capture", copies_continue},
         {"the caller's device, last error and capture mode stay", caller_is_undisturbed}};
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);

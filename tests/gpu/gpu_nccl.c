@@ -377,8 +377,7 @@ int gpu_nccl_main(int argc, char **argv)
         struct job job;
     } cases[] = {
         {"one rank: all collectives, types and operations", {.n_ranks = 1, .run = meet_contract}},
-        {"one rank: a collective stands between two streams",
-         {.n_ranks = 1, .run = stand_between_streams}},
+        {"one rank: a collective orders two streams", {.n_ranks = 1, .run = stand_between_streams}},
         {"one rank: a captured stream is refused", {.n_ranks = 1, .run = refuse_capture}},
         {"one rank: metrics of values on the device", {.n_ranks = 1, .run = sum_metrics}},
         {"one rank: groups begin and end", {.n_ranks = 1, .run = begin_and_end}},
@@ -388,7 +387,7 @@ int gpu_nccl_main(int argc, char **argv)
         {"two ranks on one GPU are refused in words",
          {.n_ranks = 2, .run = be_refused, .same_device = true}},
         {"two ranks: all collectives, types and operations", {.n_ranks = 2, .run = meet_contract}},
-        {"two ranks: a collective stands between two streams",
+        {"two ranks: a collective orders two streams",
          {.n_ranks = 2, .run = stand_between_streams}},
         {"two ranks: metrics of values on the device", {.n_ranks = 2, .run = sum_metrics}},
         {"two ranks: groups begin and end", {.n_ranks = 2, .run = begin_and_end}},

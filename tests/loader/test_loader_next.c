@@ -230,7 +230,7 @@ static void the_end_is_the_end_also_with_all_slots_lent(void **state)
     }
 }
 
-/* A thread that releases the batches that it is given, in an order of its own. */
+/* A thread that releases the batches that it is given, in another order. */
 struct releaser {
     pthread_t thread;
     mr_batch *batches[8];

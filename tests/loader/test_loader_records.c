@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callbacks that return records and labels of their own kinds, and callbacks that return nonsense.
+ * Callbacks that return records and labels of other kinds, and callbacks that return nonsense.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"

@@ -494,7 +494,7 @@ def test_what_is_not_known_is_named(images, reason_of):
     odd = ImageFolder(images, EVAL)
     odd.samples = [(path, "a") for path, _ in odd.samples]
     assert "a dataset that millrace cannot read" in reason_of(dataset=odd)
-    assert "a loader of its own" in reason_of(dataset=ImageFolder(images, EVAL, loader=open))
+    assert "another loader function" in reason_of(dataset=ImageFolder(images, EVAL, loader=open))
     assert "TensorDataset" in reason_of(dataset=data.TensorDataset(torch.zeros(3)))
     assert "ChainDataset" in reason_of(dataset=data.ChainDataset(
         []))  # has no sampler with a length either

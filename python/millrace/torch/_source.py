@@ -62,7 +62,7 @@ def _list_lines(samples: Iterable[tuple[str, int]]) -> Iterator[bytes]:
 
 def _open_folder(folder: Any) -> MemoryFile:
     if folder.loader is not default_loader:
-        raise Unknown("an ImageFolder with a loader of its own")
+        raise Unknown("an ImageFolder with another loader function")
     return MemoryFile("millrace-list", _list_lines(folder.samples))
 
 

@@ -339,7 +339,7 @@ static bool has_order(const struct engine *engine)
            (!order->at || order->at == engine->n_runs);
 }
 
-/* Does what the order says for this call; MR_OK: go on with the collective. */
+/* Does what the order says for this call; MR_OK: continue with the collective. */
 static int32_t obey(struct engine *engine, const struct limit *limit)
 {
     const struct order *order = &engine->order;

@@ -116,7 +116,7 @@ static void a_part_outlives_its_parent(void **state)
     mr_group_destroy(parts[0]);
 }
 
-/* Rank 1 cannot make its part: all other ranks are told, even those of other parts. */
+/* Rank 1 cannot make its part: all other ranks get the error, even those of other parts. */
 static void cannot_split(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);

@@ -285,7 +285,7 @@ static void terminal_interrupt_arrives_once(void **state)
 
 /* ---- nothing is left ---- */
 
-/* Ranks with children in their group, in a new session, and in a launch of their own. */
+/* Ranks with children in their group, in a new session, and in another launch. */
 static void no_process_survives_20_killed_launchers(void **state)
 {
     static const char script[] = "trap '' TERM HUP INT; sleep 60 & setsid sleep 60 & "

@@ -138,7 +138,7 @@ static void our_store_is_found_after_foreign_ones(void **state)
     assert_int_equal(mr_store_present(foreign, present), 0);
     mr_store_stop(store);
     /*
-     * Our store may still appear, so the search goes on past a foreign one, and names it at the
+     * Our store may still appear, so the search continues past a foreign one, and names it at the
      * end.
      */
     connect.n_ports = 1;
