@@ -438,6 +438,38 @@ static void without_an_id_or_over_machines_mpi_is_used(void **state)
     assert_string_equal(ranks[1].error.text, "rank 1 asks MPI");
 }
 
+/* With MASTER_ADDR, and by MPI, where no variable names a host. */
+static void a_loopback_address_of_several_machines_is_warned_of(void **state)
+{
+    (void)state;
+    static const char words[] = "rank 0's address is 127.0.0.1, which other machines cannot reach";
+    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                              .changed = PTHREAD_COND_INITIALIZER};
+    struct mr_test_rank ranks[2];
+    mr_test_ranks_init(ranks, 2, ENOUGH_MS);
+    mr_test_ranks_address(ranks, 2);
+    mr_test_ranks_set(ranks, 2, "LOCAL_RANK", "0");
+    mr_test_ranks_set(ranks, 2, "LOCAL_WORLD_SIZE", "1");
+    logged.n_lines = 0;
+    mr_test_ranks_join(ranks, 2);
+    assert_int_equal(logged.n_lines, 1);
+    assert_string_equal(logged.last, words);
+    mr_test_ranks_leave(ranks, 2);
+    make_mpi_ranks(ranks, 2, ENOUGH_MS);
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r].means.bootstrap = broadcast;
+        ranks[r].means.bootstrap_user = &carrier;
+        strcpy(ranks[r].lines[2], "OMPI_COMM_WORLD_LOCAL_RANK=0");
+        strcpy(ranks[r].lines[3], "OMPI_COMM_WORLD_LOCAL_SIZE=1");
+        mr_test_rank_set(&ranks[r], "MR_SOCKET_IFNAME", "lo");
+    }
+    logged.n_lines = 0;
+    mr_test_ranks_join(ranks, 2);
+    assert_int_equal(logged.n_lines, 1);
+    assert_string_equal(logged.last, words);
+    mr_test_ranks_leave(ranks, 2);
+}
+
 int main(void)
 {
     mr_log_set(log_line, NULL);
@@ -456,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_given_backend_is_used_or_refused),
         cmocka_unit_test(strangers_on_the_ports_of_a_job_are_skipped),
         cmocka_unit_test(without_an_id_or_over_machines_mpi_is_used),
+        cmocka_unit_test(a_loopback_address_of_several_machines_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
