@@ -253,8 +253,11 @@ mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_ou
     status = mr_catalog_label(dataset->catalog, index, &label, &extent, error);
     if (status == MR_PENDING)
         status = read_label(dataset, index, &extent, &label, error);
-    if (status == MR_ERR_DAMAGED)
+    if (status == MR_ERR_DAMAGED) {
         status = MR_ERR_IO;
+        if (error)
+            error->status = status;
+    }
     if (status == MR_OK)
         *label_out = label;
     return status;

@@ -172,7 +172,8 @@ MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t ind
 /**
  * Read the label of a sample without decoding the sample. The label must be one int64.
  *
- * Returns MR_OK; MR_ERR_UNSUPPORTED for callbacks and for labels that are arrays; MR_ERR_IO.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED for callbacks and for labels that are arrays; MR_ERR_IO if the
+ * label cannot be read, also if the sample is damaged.
  */
 MR_API mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_out,
                                   mr_error *error);

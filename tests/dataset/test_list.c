@@ -280,8 +280,11 @@ static void an_overwritten_large_list_gives_errors_and_no_crash(void **state)
     char path[MR_CATALOG_PATH], name[64];
     for (int i = 0; i < 100; i++) {
         int64_t label;
+        mr_error error;
         assert_true(mr_catalog_path(mr_dataset_catalog(dataset), (uint64_t)i, path) < 0);
         assert_int_equal(mr_dataset_label(dataset, i, &label, NULL), MR_ERR_IO);
+        assert_int_equal(mr_dataset_label(dataset, i, &label, &error), MR_ERR_IO);
+        assert_int_equal(error.status, MR_ERR_IO);
         assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
     }
     mr_dataset_destroy(dataset);

@@ -77,6 +77,7 @@ static void expect_damaged(mr_dataset *dataset, int64_t i, const char *words)
     mr_error error = {0};
     int64_t label = 77;
     assert_int_equal(mr_dataset_label(dataset, i, &label, &error), MR_ERR_IO);
+    assert_int_equal(error.status, MR_ERR_IO);
     assert_int_equal(label, 77);
     assert_words(error.text, words);
 }

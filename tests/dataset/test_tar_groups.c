@@ -45,6 +45,7 @@ static void expect_damaged(mr_dataset *dataset, int64_t i, const char *words)
     mr_error error = {0};
     int64_t label;
     assert_int_equal(mr_dataset_label(dataset, i, &label, &error), MR_ERR_IO);
+    assert_int_equal(error.status, MR_ERR_IO);
     assert_words(error.text, words);
 }
 
