@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "transforms/plan_runner.h"
 
 void mr_damage_fini(struct mr_damage *damage)
 {
@@ -55,6 +56,22 @@ static bool is_new(struct mr_damage *damage, int64_t index)
     return damage->n_named < MR_DAMAGE_NAMED;
 }
 
+/*
+ * Usually the transform is wrong, not the file: it does not fix the size. Skip and zero would hide
+ * this.
+ */
+static void warn_other_size(struct mr_damage *damage, mr_on_error on_error, const mr_error *error)
+{
+    if (damage->warned_other_size || on_error == MR_ON_ERROR_FAIL ||
+        !mr_plan_runner_is_other_size(error))
+        return;
+    damage->warned_other_size = true;
+    mr_log_line(MR_LOG_WARNING, "images of other sizes %s, the first: %s",
+                on_error == MR_ON_ERROR_SKIP ? "are left out (on_error skip)"
+                                             : "become zeros (on_error zero)",
+                error->text);
+}
+
 /* The wanted sample of a place was damaged. */
 static void count_damaged(struct mr_damage *damage, const struct mr_control *control,
                           const struct mr_slot_view *view, const struct mr_catalog *catalog,
@@ -66,8 +83,11 @@ static void count_damaged(struct mr_damage *damage, const struct mr_control *con
     if (!is_new(damage, want))
         return;
     damage->n_distinct++;
-    if (damage->n_named < MR_DAMAGE_NAMED)
-        find_error(view, catalog, place, true, &damage->named[damage->n_named++]);
+    if (damage->n_named == MR_DAMAGE_NAMED)
+        return;
+    mr_error *error = &damage->named[damage->n_named++];
+    find_error(view, catalog, place, true, error);
+    warn_other_size(damage, control->options.on_error, error);
 }
 
 void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control,

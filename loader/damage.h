@@ -13,6 +13,7 @@ struct mr_damage {
     uint64_t n_seen;           /* places whose wanted sample was damaged */
     uint64_t n_distinct;       /* different samples among those */
     struct mr_damage_map seen; /* a bit for each of these; allocated for the first one */
+    bool warned_other_size;
     uint32_t n_named;
     mr_error named[MR_DAMAGE_NAMED]; /* the first of these */
 };

@@ -245,6 +245,13 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
     return run_stage(runner, run, &runner->geometry.stages[last], &run->source, &writer);
 }
 
+#define EQUAL_SIZES "add center_crop(N) or resize(H:W) for equal sizes"
+
+bool mr_plan_runner_is_other_size(const mr_error *error)
+{
+    return error->status == MR_ERR_DAMAGED && strstr(error->text, EQUAL_SIZES);
+}
+
 /* Draw the geometry, and check the output's size. */
 static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height,
                                struct mr_rng *rng, mr_error *error)
@@ -257,8 +264,7 @@ static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, ui
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
     if (made->width != plan->out_width || made->height != plan->out_height)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "the output is %lldx%lld, the first image's was %ux%u; "
-                            "add center_crop(N) or resize(H:W) for equal sizes",
+                            "the output is %lldx%lld, the first image's was %ux%u; " EQUAL_SIZES,
                             (long long)made->width, (long long)made->height, plan->out_width,
                             plan->out_height);
     return MR_OK;

@@ -64,4 +64,7 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
                                     size_t len, uint64_t offset, struct mr_rng *rng, void *out,
                                     struct mr_plan_runner_report *report_out, mr_error *error);
 
+/* True if the error says that an image's output has another size than the first image's. */
+bool mr_plan_runner_is_other_size(const mr_error *error);
+
 #endif

@@ -236,6 +236,67 @@ static void a_transform_of_none_takes_the_size_of_the_first_good_image(void **st
     mr_loader_destroy(loader);
 }
 
+struct seen {
+    unsigned n;
+    char line[2000];
+};
+
+static void see(void *user, mr_log_level level, const char *line)
+{
+    struct seen *seen = user;
+    assert_int_equal(level, MR_LOG_WARNING);
+    if (seen->n++ == 0)
+        snprintf(seen->line, sizeof seen->line, "%s", line);
+}
+
+/* Take two epochs of a folder in which image 16 is broken. */
+static void see_two_epochs(const struct folder *folder, const char *text, mr_on_error on_error,
+                           struct seen *seen)
+{
+    mr_loader_options options = options_of(2, MR_START_THREAD, MR_READER_AUTO);
+    mr_transform *transform;
+    mr_loader *loader;
+    mr_batch *batch;
+    mr_error error;
+    *seen = (struct seen){0};
+    options.no_shuffle = true;
+    options.on_error = on_error;
+    mr_test_set_devices(&options);
+    mr_log_set(see, seen);
+    assert_int_equal(mr_transform_parse(text, &transform, &error), MR_OK);
+    assert_ok(mr_loader_create(folder->dataset, transform, &options, &loader, &error), &error);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        mr_status status = mr_loader_set_epoch(loader, epoch);
+        while (status == MR_OK || status == MR_ERR_DAMAGED)
+            if ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK)
+                mr_batch_release(batch);
+        assert_int_equal(status, MR_END);
+    }
+    mr_loader_destroy(loader);
+    mr_transform_destroy(transform);
+    mr_log_set(NULL, NULL);
+}
+
+/* The first image is 40 x 90 pixels, the second 43 x 88. */
+static void the_first_image_of_another_size_is_logged_once_where_no_error_shows_it(void **state)
+{
+    const struct folder *folder = *state;
+    struct seen seen;
+    truncate_to(folder, 16, 10);
+    see_two_epochs(folder, "resize(20)", MR_ON_ERROR_SKIP, &seen);
+    assert_int_equal(seen.n, 1);
+    assert_words(seen.line, "images of other sizes are left out (on_error skip), the first: ");
+    assert_words(seen.line, "class0/01.jpg (index 1): the output is 20x40, the first image's was "
+                            "20x45; add center_crop(N) or resize(H:W) for equal sizes");
+    see_two_epochs(folder, "resize(20)", MR_ON_ERROR_ZERO, &seen);
+    assert_int_equal(seen.n, 1);
+    assert_words(seen.line, "images of other sizes become zeros (on_error zero), the first: ");
+    see_two_epochs(folder, "resize(20)", MR_ON_ERROR_FAIL, &seen);
+    assert_int_equal(seen.n, 0); /* each error says it */
+    see_two_epochs(folder, "resize(20:20)", MR_ON_ERROR_SKIP, &seen);
+    assert_int_equal(seen.n, 0); /* only the broken file is left out */
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 int main(void)
@@ -246,6 +307,7 @@ int main(void)
         IN_FOLDER(times_of_every_stage_are_measured_on_request),
         IN_FOLDER(damage_is_named_by_file_index_and_cause),
         IN_FOLDER(a_transform_of_none_takes_the_size_of_the_first_good_image),
+        IN_FOLDER(the_first_image_of_another_size_is_logged_once_where_no_error_shows_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -425,6 +425,10 @@ static void sizes_that_differ_from_the_first_are_damaged(void **state)
         MR_ERR_DAMAGED);
     assert_non_null(
         strstr(error.text, "the output is 40x22, the first image's was 22x22; add center_crop(N)"));
+    assert_true(mr_plan_runner_is_other_size(&error));
+    assert_int_equal(mr_plan_runner_run(runner, other.bytes, 20, true, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
+    assert_false(mr_plan_runner_is_other_size(&error));
     jpeg_free(&first);
     jpeg_free(&other);
     mr_plan_runner_destroy(runner);
