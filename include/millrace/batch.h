@@ -167,7 +167,8 @@ MR_API mr_status mr_batch_use(mr_batch *batch, void *stream);
 /**
  * Give the batch back. If streams were named by mr_loader_next_on() or mr_batch_use(), its memory
  * may be overwritten once they have finished all work that is in them now; otherwise at once. NULL
- * does nothing.
+ * does nothing. After MR_OK, do not use or release the batch again: a later mr_loader_next() may
+ * return the same pointer for another batch.
  *
  * Returns MR_OK; MR_ERR_STATE if one of those streams is being captured, or in a forked child, and
  * MR_ERR_INVALID for a part: the batch is still lent; MR_ERR_DEVICE if the device has failed: the
