@@ -71,6 +71,12 @@ def test_a_missing_shard_is_named(tmp_path):
         mr.Dataset(f"tar:{tmp_path}/none.tar")
 
 
+def test_a_damaged_label_is_explained(tmp_path):
+    write_tar(tmp_path / "s.tar", {"a.jpg": b"", "a.cls": b"seven"})
+    with pytest.raises(mr.FileError, match="a.jpg .index 0.: the sample's label is not an integer"):
+        mr.Dataset(f"tar:{tmp_path}/s.tar?index=none").label(0)
+
+
 def test_repetitions_have_draws_of_their_own(make_loader):
     loader = make_loader("train:16", repeat=3, repeat_form="timm", seed=2)
     assert (loader.options["repeat"], loader.options["repeat_form"],
