@@ -21,96 +21,65 @@ static void set_strides(mr_array *array)
     }
 }
 
-/* An array of n_rows rows of row_shape. */
-static mr_array make_array(const char *name, mr_dtype dtype, uint32_t n_rows, uint32_t row_ndim,
-                           const int64_t *row_shape, mr_device device, void *data)
-{
-    mr_array array = {
-        .name = name, .dtype = dtype, .ndim = row_ndim + 1, .device = device, .data = data};
-    array.shape[0] = n_rows;
-    for (uint32_t i = 0; i < row_ndim; i++)
-        array.shape[i + 1] = row_shape[i];
-    set_strides(&array);
-    return array;
-}
-
 /* Where the arrays of a batch or part are. */
 struct memory {
     uint8_t *image;
-    uint8_t *small; /* the block that begins at label_off in a slot */
+    uint8_t *small; /* the block that begins at small_off in a slot */
     mr_device image_device;
     mr_device label_device;
     uint32_t first_row; /* in the small block's arrays; `image` starts at this row */
     uint32_t n_rows;
 };
 
-/* An array of rows of different lengths, and the array of offsets where they begin. */
-static void add_extra(struct mr_batch *batch, const struct memory *at, uint32_t k)
+/* The array of a column, without its rows' offsets. */
+static mr_array make_array(const struct mr_column *column, uint32_t n_rows, mr_device device,
+                           void *data)
 {
-    const struct mr_control *control = batch->host->shared.control;
-    const struct mr_slot_layout *l = &control->layout;
-    const struct mr_extra *extra = &control->plan.kind.extra[k];
-    const int64_t row_shape[1] = {(int64_t)extra->max_bytes};
-    int64_t *offsets = (void *)(at->small + (l->extra[k].offsets_off - l->label_off));
-    mr_array *values = &batch->arrays[batch->n_arrays++];
-    offsets += at->first_row;
-    *values = make_array(extra->name, MR_U8, at->n_rows, 1, row_shape, at->label_device,
-                         at->small + (l->extra[k].values_off - l->label_off));
+    mr_array array = {.name = column->name,
+                      .dtype = (mr_dtype)column->dtype,
+                      .ndim = column->ndim + 1,
+                      .device = device,
+                      .data = data};
+    array.shape[0] = n_rows;
+    for (uint32_t i = 0; i < column->ndim; i++)
+        array.shape[i + 1] = column->shape[i];
+    set_strides(&array);
+    return array;
+}
+
+static void add_offsets(struct mr_batch *batch, const struct mr_column *column, uint32_t n_rows,
+                        int64_t *offsets)
+{
+    static const struct mr_column rows = {.dtype = MR_I64};
+    mr_array *values = &batch->arrays[batch->n_arrays - 1];
     values->strides[0] = 0;
     values->row_offsets = offsets;
-    values->n_values = batch->n_values[k];
-    batch->arrays[batch->n_arrays++] =
-        make_array(extra->offsets, MR_I64, at->n_rows + 1, 0, NULL, at->label_device, offsets);
+    mr_array *array = &batch->arrays[batch->n_arrays++];
+    *array = make_array(&rows, n_rows + 1, values->device, offsets);
+    array->name = column->offsets_name;
 }
 
-static void add_mixing(struct mr_batch *batch, const struct memory *at)
-{
-    const struct mr_slot_layout *l = &batch->host->shared.control->layout;
-    const int64_t classes_shape[1] = {l->n_classes};
-    uint64_t first = at->first_row, n_classes = l->n_classes;
-    uint8_t *labels = at->small + (l->mix_label_off - l->label_off) + first * sizeof(int64_t);
-    uint8_t *lambdas = at->small + (l->mix_lambda_off - l->label_off) + first * sizeof(float);
-    uint8_t *soft =
-        at->small + (l->soft_label_off - l->label_off) + first * n_classes * sizeof(float);
-    mr_array *a = &batch->arrays[batch->n_arrays];
-    a[0] = make_array("mix_label", MR_I64, at->n_rows, 0, NULL, at->label_device, labels);
-    a[1] = make_array("mix_lambda", MR_F32, at->n_rows, 0, NULL, at->label_device, lambdas);
-    if (n_classes > 0)
-        a[2] =
-            make_array("soft_label", MR_F32, at->n_rows, 1, classes_shape, at->label_device, soft);
-    batch->n_arrays += n_classes > 0 ? 3 : 2;
-}
-
+/* Rows of the samples are those of the part alone; the small block is the whole batch's. */
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
-    static const int64_t geometry_shape[1] = {MR_GEOMETRY_FIELDS};
-    const struct mr_host *host = batch->host;
-    const struct mr_control *control = host->shared.control;
-    const struct mr_slot_layout *l = &control->layout;
-    const struct mr_sample_kind *kind = &control->plan.kind;
-    const struct mr_image_form *form = &host->image;
-    mr_array *a = batch->arrays;
-    uint32_t n = at->n_rows;
-    uint64_t first = at->first_row;
-    uint8_t *small = at->small;
-    mr_device labels = at->label_device;
-    a[0] = make_array(kind->picture ? "image" : "data", form->dtype, n, form->ndim, form->shape,
-                      at->image_device, at->image);
-    a[1] = make_array("label", kind->label_dtype, n, kind->label_ndim, kind->label_shape, labels,
-                      small + first * l->label_bytes);
-    a[2] = make_array("index", MR_I64, n, 0, NULL, labels,
-                      small + (l->index_off - l->label_off) + first * sizeof(int64_t));
-    a[3] =
-        make_array("mask", MR_U8, n, 0, NULL, labels, small + (l->mask_off - l->label_off) + first);
-    a[4] = make_array("geometry", MR_I32, n, 1, geometry_shape, labels,
-                      small + (l->geometry_off - l->label_off) +
-                          first * MR_GEOMETRY_FIELDS * sizeof(int32_t));
-    batch->n_arrays = MR_BATCH_ARRAYS;
-    if (l->mixes)
-        add_mixing(batch, at);
-    for (uint32_t k = 0; k < l->n_extra; k++)
-        add_extra(batch, at, k);
-    batch->n_rows = n;
+    const struct mr_slot_layout *l = &batch->host->shared.control->layout;
+    batch->n_rows = at->n_rows;
+    batch->arrays[0] =
+        make_array(&l->columns.column[MR_COLUMN_IMAGE], at->n_rows, at->image_device, at->image);
+    batch->n_arrays = 1;
+    for (uint32_t i = MR_COLUMN_IMAGE + 1; i < l->columns.n; i++) {
+        const struct mr_column *column = &l->columns.column[i];
+        bool is_ragged = mr_column_is_ragged(column);
+        uint64_t first = is_ragged ? 0 : at->first_row * column->row_bytes;
+        mr_array *array = &batch->arrays[batch->n_arrays++];
+        *array = make_array(column, at->n_rows, at->label_device,
+                            at->small + (column->off - l->small_off) + first);
+        if (!is_ragged)
+            continue;
+        array->n_values = batch->n_values[i];
+        int64_t *offsets = (void *)(at->small + (column->offsets_off - l->small_off));
+        add_offsets(batch, column, at->n_rows, offsets + at->first_row);
+    }
 }
 
 static void fill_from_slot(struct mr_batch *batch)
@@ -118,7 +87,7 @@ static void fill_from_slot(struct mr_batch *batch)
     struct mr_slot_view view = mr_host_slot(batch->host, batch->slot);
     mr_device on_host = {.kind = MR_DEVICE_HOST, .id = 0};
     struct memory at = {.image = view.data,
-                        .small = view.label,
+                        .small = view.data + view.layout->small_off,
                         .image_device = on_host,
                         .label_device = on_host,
                         .n_rows = batch->n_rows};
@@ -150,7 +119,7 @@ static uint32_t count_valid(const struct mr_slot_view *view, uint32_t first, uin
 {
     uint32_t n_valid = 0;
     for (uint32_t i = first; i < first + n; i++)
-        n_valid += view->mask[i];
+        n_valid += *mr_slot_mask(view, i);
     return n_valid;
 }
 
@@ -194,12 +163,13 @@ mr_status mr_batch_make_all(struct mr_host *host, mr_error *error)
     return status;
 }
 
-/* Where row `end` begins in each byte array. */
+/* Where row `end` begins, in each column whose rows differ in length. */
 static void measure_values(struct mr_batch *batch, const struct mr_slot_view *view, uint32_t end)
 {
-    const struct mr_slot_layout *layout = &batch->host->shared.control->layout;
-    for (uint32_t k = 0; k < layout->n_extra; k++)
-        batch->n_values[k] = mr_slot_extra_offsets(layout, view, k)[end];
+    const struct mr_columns *columns = &view->layout->columns;
+    for (uint32_t i = 0; i < columns->n; i++)
+        if (mr_column_is_ragged(&columns->column[i]))
+            batch->n_values[i] = mr_slot_extra_offsets(view, i)[end];
 }
 
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
@@ -208,7 +178,7 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
     batch->slot = slot;
     batch->n_rows = atomic_load_explicit(&view.slot->n_places, memory_order_relaxed);
     batch->n_valid = count_valid(&view, 0, batch->n_rows);
-    mr_slot_extra_join(&batch->host->shared.control->layout, &view, batch->n_rows);
+    mr_slot_extra_join(&view, batch->n_rows);
     measure_values(batch, &view, batch->n_rows);
     batch->n_warnings = atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     batch->epoch = atomic_load_explicit(&view.slot->epoch, memory_order_relaxed);

@@ -17,7 +17,8 @@ enum { ALIGNMENT = 64 }; /* as in a slot */
 struct copy {
     struct mr_batch batch;
     struct mr_host host;
-    struct mr_extra extra[MR_MAX_EXTRA]; /* names of byte arrays; the loader's are freed with it */
+    /* of the arrays; the loader's are freed with it */
+    char names[MR_BATCH_MAX_ARRAYS][MR_COLUMN_NAME];
 };
 
 static size_t round_up(size_t bytes)
@@ -42,24 +43,14 @@ static mr_status check_arrays(struct mr_batch *batch)
     return MR_OK;
 }
 
-/*
- * The names of byte arrays belong to the loader, and row_offsets points into the original. The
- * array of offsets follows its array of values.
- */
-static void copy_extra(struct copy *copy, const struct mr_batch *batch)
+/* row_offsets pointed into the original. An array of offsets follows its array of values. */
+static void own_array(struct copy *copy, uint32_t i)
 {
-    uint32_t k = 0;
-    for (uint32_t i = 0; i + 1 < batch->n_arrays; i++) {
-        mr_array *values = &copy->batch.arrays[i], *offsets = values + 1;
-        if (!values->row_offsets)
-            continue;
-        struct mr_extra *extra = &copy->extra[k++];
-        snprintf(extra->name, sizeof extra->name, "%s", values->name);
-        snprintf(extra->offsets, sizeof extra->offsets, "%s", offsets->name);
-        values->name = extra->name;
-        values->row_offsets = offsets->data;
-        offsets->name = extra->offsets;
-    }
+    mr_array *array = &copy->batch.arrays[i];
+    snprintf(copy->names[i], sizeof copy->names[i], "%s", array->name);
+    array->name = copy->names[i];
+    if (i > 0 && array[-1].row_offsets)
+        array[-1].row_offsets = array->data;
 }
 
 static void fill_copy(struct copy *copy, const struct mr_batch *batch)
@@ -84,8 +75,8 @@ static void fill_copy(struct copy *copy, const struct mr_batch *batch)
         made->arrays[i].data = data;
         memcpy(data, batch->arrays[i].data, size_array(&batch->arrays[i]));
         data += round_up(size_array(&batch->arrays[i]));
+        own_array(copy, i);
     }
-    copy_extra(copy, batch);
 }
 
 mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)

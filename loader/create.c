@@ -19,6 +19,7 @@
 #include "dataset/file_cache.h"
 #include "cache/cache_thread.h"
 #include "loader/batch.h"
+#include "loader/columns.h"
 #include "loader/copying.h"
 #include "loader/epoch.h"
 #include "loader/plan_split.h"
@@ -216,16 +217,12 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
         .n_workers = draft->n_workers,
         .batch_size = o->batch_size,
         .erases = mr_erase_is_deferred(plan),
-        .sample_bytes = mixed->out_bytes,
-        .label_bytes = plan->kind.label_bytes,
-        .n_extra = plan->kind.n_extra,
         .mixes = mixed->mix.kind != 0,
         .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
-        .n_classes = (uint32_t)o->soft_labels,
         .source_bytes = mixed->mix.kind && !host->finish.mixes ? plan->out_bytes : 0};
-    for (uint32_t k = 0; k < shape.n_extra; k++)
-        shape.extra_bytes[k] = plan->kind.extra[k].max_bytes;
-    mr_status status = mr_slot_layout_init(&draft->layout, &shape, error);
+    mr_status status = mr_columns_declare(host, plan, mixed, &shape.columns, error);
+    if (status == MR_OK)
+        status = mr_slot_layout_init(&draft->layout, &shape, error);
     if (status == MR_OK)
         status = mr_slab_create(draft->layout.slab_bytes, choose_pages(o), &host->slab, error);
     if (status == MR_OK) {

@@ -19,9 +19,8 @@
 
 #include <millrace/loader.h>
 
-#define MR_BATCH_ARRAYS 5 /* in every batch */
-/* Plus three if rows are mixed, and values and offsets of each byte array. */
-#define MR_BATCH_MAX_ARRAYS (MR_BATCH_ARRAYS + 3 + 2 * MR_MAX_EXTRA)
+/* Columns whose rows differ in length have an array of offsets, too. */
+#define MR_BATCH_MAX_ARRAYS (2 * MR_COLUMNS_MAX)
 #define MR_MAX_BUFFERS 64 /* on a device */
 
 struct mr_host;
@@ -58,7 +57,8 @@ struct mr_batch {
     /* lock; its copy has ended, but its slot has damage records to report when it is lent */
     bool keeps_slot;
     uint32_t n_arrays;
-    int64_t n_values[MR_MAX_EXTRA]; /* where the last row of each byte array ends */
+    /* Where the last row of a column ends, if its rows differ in length. */
+    int64_t n_values[MR_COLUMNS_MAX];
     mr_array arrays[MR_BATCH_MAX_ARRAYS];
     mr_error error;
 };

@@ -61,7 +61,7 @@ struct mr_buffer_shape {
 
 struct mr_buffer_share {
     uint8_t *image;   /* lent rows; NULL if this device has no images */
-    uint8_t *small;   /* at the slot's offsets, less label_off; NULL if !has_small */
+    uint8_t *small;   /* at the slot's offsets, less small_off; NULL if !has_small */
     uint32_t *status; /* one word per finished row; NULL if nothing is finished */
     void *begin;      /* event: the copy begins, without the finish */
     void *end;

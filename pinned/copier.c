@@ -272,7 +272,7 @@ static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, 
         buffer->bytes += len;
     }
     if (!status && device->has_small) {
-        status = handle->ops->copy_in(handle, share->small, buffer->slot.data + layout->label_off,
+        status = handle->ops->copy_in(handle, share->small, buffer->slot.data + layout->small_off,
                                       layout->small_bytes, error);
         buffer->bytes += layout->small_bytes;
     }
@@ -292,9 +292,9 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         return MR_OK;
     const struct mr_buffer_part *part = &buffer->parts[device->part];
     const struct mr_descriptor *descriptors =
-        (void *)(share->small + (layout->descriptor_off - layout->label_off));
+        (void *)(share->small + (layout->descriptor_off - layout->small_off));
     const struct mr_erase *erases =
-        (void *)(share->small + (layout->erase_off - layout->label_off));
+        (void *)(share->small + (layout->erase_off - layout->small_off));
     const struct mr_finish_job job = {
         .finish = &copier->shape.finish,
         .tables = device->tables,
@@ -475,12 +475,12 @@ static mr_status check_rows(const struct mr_buffer *b, mr_error *error)
 {
     for (uint32_t row = 0; row < b->n_rows; row++) {
         uint32_t word = b->slot.status[row];
-        if (word == MR_FINISHED_OK || !b->slot.mask[row])
+        if (word == MR_FINISHED_OK || !*mr_slot_mask(&b->slot, row))
             continue;
         (void)mr_error_set(error, MR_ERR_DEVICE, "row %u of the batch %s (status %u)", row,
                            finished_words(word), word);
         if (error)
-            error->index = b->slot.index[row];
+            error->index = *mr_slot_index(&b->slot, row);
         return MR_ERR_DEVICE;
     }
     return MR_OK;

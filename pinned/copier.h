@@ -43,7 +43,7 @@ struct mr_copier_options {
 struct mr_copied_part {
     uint8_t *image; /* finished rows of this part */
     /*
-     * The whole small block of the batch, at the slot's offsets less layout->label_off. Parts whose
+     * The whole small block of the batch, at the slot's offsets less layout->small_off. Parts whose
      * labels are on one device share it.
      */
     uint8_t *small;

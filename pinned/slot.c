@@ -12,7 +12,7 @@
 
 #include "base/checked.h"
 
-enum { BOOK_ALIGN = 64, GEOMETRY_BYTES = 8 * sizeof(int32_t) };
+enum { BOOK_ALIGN = 64, COLUMN_ALIGN = 64 };
 
 /* Append count x bytes at *end, aligned; false on overflow. */
 static bool append_part(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align,
@@ -42,22 +42,33 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
-/* Offsets and values are copied with the small block; only the host reads the lengths. */
-static bool lay_out_extra(struct mr_slot_layout *l, uint64_t *end)
+/* All rows of one column; if they differ in length, their offsets first. */
+static bool lay_out_column(struct mr_slot_layout *l, struct mr_column *column, uint64_t *end)
+{
+    bool is_ragged = mr_column_is_ragged(column);
+    return (!is_ragged || append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t),
+                                      COLUMN_ALIGN, &column->offsets_off)) &&
+           append_part(end, l->batch_size, column->row_bytes, COLUMN_ALIGN, &column->off);
+}
+
+/* The columns of the small block whose rows are equal, or those whose rows differ in length. */
+static bool lay_out_columns(struct mr_slot_layout *l, bool is_ragged, uint64_t *end)
 {
     bool ok = true;
-    for (uint32_t k = 0; ok && k < l->n_extra; k++)
-        ok = append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t), 64,
-                         &l->extra[k].offsets_off) &&
-             append_part(end, l->batch_size, l->extra[k].max_bytes, 64, &l->extra[k].values_off);
+    for (uint32_t i = MR_COLUMN_IMAGE + 1; ok && i < l->columns.n; i++)
+        if (mr_column_is_ragged(&l->columns.column[i]) == is_ragged)
+            ok = lay_out_column(l, &l->columns.column[i], end);
     return ok;
 }
 
+/* Only the host reads the lengths, so they are not copied with the small block. */
 static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
 {
     bool ok = true;
-    for (uint32_t k = 0; ok && k < l->n_extra; k++)
-        ok = append_part(end, l->batch_size, sizeof(uint32_t), 64, &l->extra[k].lengths_off);
+    for (uint32_t i = 0; ok && i < l->columns.n; i++)
+        if (mr_column_is_ragged(&l->columns.column[i]))
+            ok = append_part(end, l->batch_size, sizeof(uint32_t), COLUMN_ALIGN,
+                             &l->columns.column[i].lengths_off);
     return ok;
 }
 
@@ -65,25 +76,18 @@ static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
 static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
 {
     uint64_t end = 0;
-    uint64_t unused;
-    uint64_t n_mixed = l->mixes ? l->batch_size : 0;
     bool ok =
-        append_part(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
-        append_part(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
-        append_part(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
-        append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
-        append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
-        append_part(&end, n_mixed, sizeof(int64_t), 64, &l->mix_label_off) &&
-        append_part(&end, n_mixed, sizeof(float), 64, &l->mix_lambda_off) &&
-        append_part(&end, n_mixed, l->n_classes * sizeof(float), 64, &l->soft_label_off) &&
-        append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
-        append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) &&
-        lay_out_extra(l, &end);
-    l->small_bytes = end - l->label_off;
-    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) &&
+        lay_out_column(l, &l->columns.column[MR_COLUMN_IMAGE], &end) &&
+        append_part(&end, 0, 0, COLUMN_ALIGN, &l->small_off) && lay_out_columns(l, false, &end) &&
+        append_part(&end, l->batch_size, sizeof(struct mr_descriptor), COLUMN_ALIGN,
+                    &l->descriptor_off) &&
+        append_part(&end, l->n_erases, sizeof(struct mr_erase), COLUMN_ALIGN, &l->erase_off) &&
+        lay_out_columns(l, true, &end);
+    l->small_bytes = end - l->small_off;
+    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), COLUMN_ALIGN, &l->status_off) &&
          lay_out_lengths(l, &end);
     if (l->source_bytes > 0)
-        ok = ok && append_part(&end, l->batch_size, l->source_bytes, 64, &l->source_off);
+        ok = ok && append_part(&end, l->batch_size, l->source_bytes, COLUMN_ALIGN, &l->source_off);
     l->used_bytes = end;
     return ok && append_part(&end, 0, 0, page, &l->data_bytes);
 }
@@ -91,20 +95,17 @@ static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
 mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape,
                               mr_error *error)
 {
-    assert(shape->n_extra <= MR_SLOT_MAX_EXTRA);
-    *layout = (struct mr_slot_layout){.n_slots = shape->n_slots,
-                                      .batch_size = shape->batch_size,
-                                      .n_workers = shape->n_workers,
-                                      .n_erases = shape->erases ? shape->batch_size : 0,
-                                      .sample_bytes = shape->sample_bytes,
-                                      .label_bytes = shape->label_bytes,
-                                      .n_extra = shape->n_extra,
-                                      .mixes = shape->mixes,
-                                      .mix_rule = shape->mix_rule,
-                                      .n_classes = shape->n_classes,
-                                      .source_bytes = shape->source_bytes};
-    for (uint32_t k = 0; k < shape->n_extra; k++)
-        layout->extra[k].max_bytes = shape->extra_bytes[k];
+    assert(shape->columns.n >= MR_COLUMNS_FIXED && shape->columns.n <= MR_COLUMNS_MAX);
+    *layout =
+        (struct mr_slot_layout){.n_slots = shape->n_slots,
+                                .batch_size = shape->batch_size,
+                                .n_workers = shape->n_workers,
+                                .n_erases = shape->erases ? shape->batch_size : 0,
+                                .sample_bytes = shape->columns.column[MR_COLUMN_IMAGE].row_bytes,
+                                .mixes = shape->mixes,
+                                .mix_rule = shape->mix_rule,
+                                .source_bytes = shape->source_bytes,
+                                .columns = shape->columns};
     uint64_t page = shape->page_bytes ? shape->page_bytes : (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t end = shape->head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout, page) ||
@@ -113,7 +114,7 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
         return mr_error_set(error, MR_ERR_NO_MEMORY,
                             "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
                             shape->n_slots, shape->batch_size,
-                            (unsigned long long)shape->sample_bytes);
+                            (unsigned long long)layout->sample_bytes);
     layout->slab_bytes = end;
     return MR_OK;
 }
@@ -124,6 +125,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
     uint8_t *data = (uint8_t *)base + layout->data_off + i * layout->data_bytes;
     bool mixes = layout->mixes, has_source = layout->source_bytes > 0;
     return (struct mr_slot_view){
+        .layout = layout,
         .slot = (void *)book,
         .places = (void *)(book + layout->places_off),
         .mixes = mixes ? (void *)(book + layout->mixes_off) : NULL,
@@ -138,13 +140,6 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .data = data,
         .source = data + layout->source_off,
         .source_bytes = has_source ? layout->source_bytes : layout->sample_bytes,
-        .label = data + layout->label_off,
-        .index = (void *)(data + layout->index_off),
-        .mask = data + layout->mask_off,
-        .geometry = (void *)(data + layout->geometry_off),
-        .mix_label = mixes ? (void *)(data + layout->mix_label_off) : NULL,
-        .mix_lambda = mixes ? (void *)(data + layout->mix_lambda_off) : NULL,
-        .soft_label = mixes ? (void *)(data + layout->soft_label_off) : NULL,
         .descriptors = (void *)(data + layout->descriptor_off),
         .erases = layout->n_erases ? (void *)(data + layout->erase_off) : NULL,
         .status = (void *)(data + layout->status_off),

@@ -14,6 +14,7 @@
 #include "base/erasing.h"
 #include "base/error.h"
 #include "base/mix.h"
+#include "pinned/column.h"
 #include "pinned/descriptor.h"
 #include "pinned/place.h"
 
@@ -90,19 +91,6 @@ static_assert(sizeof(struct mr_slot) == 72,
               "the book's head is shared between builds of one version");
 
 /*
- * A byte array of a batch, beside image and label: rows of any length up to a maximum. slot_extra.h
- * describes its layout.
- */
-struct mr_slot_extra {
-    uint64_t max_bytes;
-    uint64_t offsets_off; /* int64_t[batch_size + 1]: where rows begin in values */
-    uint64_t values_off;  /* uint8_t[batch_size][max_bytes] */
-    /* uint32_t[batch_size]: the lengths that the workers have written; not in the small block */
-    uint64_t lengths_off;
-};
-#define MR_SLOT_MAX_EXTRA 3
-
-/*
  * The offsets of a slot's parts; relative to a slot they are the same for all slots of a slab.
  * Constant after creation.
  */
@@ -110,11 +98,9 @@ struct mr_slot_layout {
     uint32_t n_slots;
     uint32_t batch_size;
     uint32_t n_workers;
-    uint32_t n_extra;
     uint32_t n_erases;   /* batch_size if erasing is deferred, else 0 */
     uint32_t mixes;      /* 1: rows are mixed, and the parts for mixing exist */
     uint32_t mix_rule;   /* enum mr_mix_rule */
-    uint32_t n_classes;  /* of soft labels; 0: no soft labels */
     uint64_t book_off;   /* slot 0's book, from the start of the slab; 64-aligned */
     uint64_t book_bytes; /* from one slot's book to the next */
     uint64_t places_off; /* within a book: mr_place[batch_size] */
@@ -123,24 +109,20 @@ struct mr_slot_layout {
     uint64_t want_off;   /* _Atomic int64_t[batch_size]: dataset indices, in the sampler's order */
     /* _Atomic uint32_t[batch_size]: how often the epoch has had each index before (base/rng.h) */
     uint64_t occurrence_off;
-    uint64_t skipped_off;    /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
-    uint64_t outcome_off;    /* uint8_t[batch_size] */
-    uint64_t records_off;    /* mr_record[MR_SLOT_RECORDS + n_workers] */
-    uint64_t data_off;       /* slot 0's data, from the start of the slab; page-aligned */
-    uint64_t data_bytes;     /* from one slot's data to the next; whole pages */
-    uint64_t sample_bytes;   /* from row to row of the samples; they begin at 0 within the data */
-    uint64_t label_off;      /* within the data; the small block begins here */
-    uint64_t label_bytes;    /* of one label */
-    uint64_t index_off;      /* int64_t[batch_size] */
-    uint64_t mask_off;       /* uint8_t[batch_size] */
-    uint64_t geometry_off;   /* int32_t[batch_size][8] */
-    uint64_t mix_label_off;  /* int64_t[batch_size]: the partner's label */
-    uint64_t mix_lambda_off; /* float[batch_size] */
-    uint64_t soft_label_off; /* float[batch_size][n_classes] */
+    uint64_t skipped_off;  /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
+    uint64_t outcome_off;  /* uint8_t[batch_size] */
+    uint64_t records_off;  /* mr_record[MR_SLOT_RECORDS + n_workers] */
+    uint64_t data_off;     /* slot 0's data, from the start of the slab; page-aligned */
+    uint64_t data_bytes;   /* from one slot's data to the next; whole pages */
+    uint64_t sample_bytes; /* from row to row of the samples; they begin at 0 within the data */
+    /*
+     * Within the data: the small block, which begins here. It has all columns but the samples,
+     * then the descriptors and the boxes, then the columns whose rows differ in length.
+     */
+    uint64_t small_off;
     uint64_t descriptor_off; /* mr_descriptor[batch_size] */
-    /* mr_erase[n_erases]; the small block ends after these and the values of extra members. */
-    uint64_t erase_off;
-    uint64_t small_bytes; /* length of the small block, from label_off on */
+    uint64_t erase_off;      /* mr_erase[n_erases] */
+    uint64_t small_bytes;    /* length of the small block */
     /* uint32_t[batch_size]: enum mr_finished, copied back from the device */
     uint64_t status_off;
     /* pixels[batch_size] before mixing; 0 if the samples themselves are these pixels */
@@ -148,7 +130,7 @@ struct mr_slot_layout {
     uint64_t source_bytes; /* from row to row of source */
     uint64_t used_bytes;   /* of a slot's data, with all these parts */
     uint64_t slab_bytes;   /* length of the whole slab */
-    struct mr_slot_extra extra[MR_SLOT_MAX_EXTRA];
+    struct mr_columns columns;
 };
 
 /* What decides a layout. */
@@ -157,18 +139,14 @@ struct mr_slot_shape {
     uint32_t n_slots;
     uint32_t n_workers;
     uint32_t batch_size;
-    bool erases; /* samples have boxes that are erased later */
-    uint64_t sample_bytes;
-    uint64_t label_bytes;
-    uint32_t n_extra;                        /* number of byte arrays */
-    uint64_t extra_bytes[MR_SLOT_MAX_EXTRA]; /* longest row of each */
-    bool mixes;                              /* rows are mixed */
-    uint32_t mix_rule;                       /* enum mr_mix_rule */
-    uint32_t n_classes;                      /* of soft labels; 0: no soft labels */
+    bool erases;       /* samples have boxes that are erased later */
+    bool mixes;        /* rows are mixed */
+    uint32_t mix_rule; /* enum mr_mix_rule */
     /* Of a row's pixels before mixing; 0: only labels are mixed. */
     uint64_t source_bytes;
     /* Size of a page of memory, a power of two; 0: the system's. */
     uint64_t page_bytes;
+    struct mr_columns columns; /* the fixed ones first; without offsets */
 };
 
 /* MR_ERR_NO_MEMORY names sizes that overflow. */
@@ -177,6 +155,7 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
 
 /* The parts of slot i in a slab that is mapped at base. */
 struct mr_slot_view {
+    const struct mr_slot_layout *layout;
     struct mr_slot *slot;
     struct mr_place *places;
     /* NULL: rows are not mixed, and the other parts for mixing do not exist. */
@@ -193,18 +172,37 @@ struct mr_slot_view {
     uint8_t *data;
     uint8_t *source;       /* where workers write samples: data, or the pixels before mixing */
     uint64_t source_bytes; /* from row to row of source */
-    uint8_t *label;
-    int64_t *index;
-    uint8_t *mask;
-    int32_t *geometry;
-    int64_t *mix_label;
-    float *mix_lambda;
-    float *soft_label;
     struct mr_descriptor *descriptors;
     struct mr_erase *erases; /* NULL if erasing is not deferred */
     uint32_t *status;
 };
+/* The layout must outlive the view. */
 struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, uint32_t i);
+
+/* A row of a column whose rows are equal. */
+static inline void *mr_slot_row(const struct mr_slot_view *view, uint32_t column, uint32_t row)
+{
+    const struct mr_column *c = &view->layout->columns.column[column];
+    return view->data + c->off + row * c->row_bytes;
+}
+
+/* The dataset index of a row. */
+static inline int64_t *mr_slot_index(const struct mr_slot_view *view, uint32_t row)
+{
+    return (int64_t *)mr_slot_row(view, MR_COLUMN_INDEX, row);
+}
+
+/* 1: the row has a sample. */
+static inline uint8_t *mr_slot_mask(const struct mr_slot_view *view, uint32_t row)
+{
+    return (uint8_t *)mr_slot_row(view, MR_COLUMN_MASK, row);
+}
+
+/* Where the worker that makes the sample of a row writes it. */
+static inline uint8_t *mr_slot_source(const struct mr_slot_view *view, uint32_t row)
+{
+    return view->source + row * view->source_bytes;
+}
 
 /* Move a slot; asserts that the move is legal. */
 void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_state to);

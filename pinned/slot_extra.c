@@ -4,47 +4,46 @@
 
 #include <string.h>
 
-static uint32_t *find_lengths(const struct mr_slot_view *view, const struct mr_slot_extra *extra)
+static uint32_t *find_lengths(const struct mr_slot_view *view, const struct mr_column *column)
 {
-    return (void *)(view->data + extra->lengths_off);
+    return (void *)(view->data + column->lengths_off);
 }
 
-void mr_slot_extra_put(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
-                       uint32_t k, uint32_t place, const uint8_t *bytes, uint64_t len)
+void mr_slot_extra_put(const struct mr_slot_view *view, uint32_t column, uint32_t place,
+                       const uint8_t *bytes, uint64_t len)
 {
-    const struct mr_slot_extra *extra = &layout->extra[k];
-    uint64_t fits = len < extra->max_bytes ? len : extra->max_bytes;
+    const struct mr_column *c = &view->layout->columns.column[column];
+    uint64_t fits = len < c->row_bytes ? len : c->row_bytes;
     if (fits > 0)
-        memcpy(view->data + extra->values_off + place * extra->max_bytes, bytes, fits);
-    find_lengths(view, extra)[place] = (uint32_t)fits;
+        memcpy(view->data + c->off + place * c->row_bytes, bytes, fits);
+    find_lengths(view, c)[place] = (uint32_t)fits;
 }
 
-static void join_rows(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
-                      const struct mr_slot_extra *extra, uint32_t n)
+static void join_rows(const struct mr_slot_view *view, const struct mr_column *column, uint32_t n)
 {
-    int64_t *offsets = (void *)(view->data + extra->offsets_off);
-    uint8_t *values = view->data + extra->values_off;
-    const uint32_t *lengths = find_lengths(view, extra);
+    int64_t *offsets = (void *)(view->data + column->offsets_off);
+    uint8_t *values = view->data + column->off;
+    const uint32_t *lengths = find_lengths(view, column);
     uint64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t len = lengths[i] < extra->max_bytes ? lengths[i] : extra->max_bytes;
+        uint64_t len = lengths[i] < column->row_bytes ? lengths[i] : column->row_bytes;
         offsets[i] = (int64_t)at;
-        memmove(values + at, values + i * extra->max_bytes, len);
+        memmove(values + at, values + i * column->row_bytes, len);
         at += len;
     }
-    for (uint64_t i = n; i <= layout->batch_size; i++)
+    for (uint64_t i = n; i <= view->layout->batch_size; i++)
         offsets[i] = (int64_t)at;
 }
 
-void mr_slot_extra_join(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
-                        uint32_t n)
+void mr_slot_extra_join(const struct mr_slot_view *view, uint32_t n)
 {
-    for (uint32_t k = 0; k < layout->n_extra; k++)
-        join_rows(layout, view, &layout->extra[k], n);
+    const struct mr_columns *columns = &view->layout->columns;
+    for (uint32_t i = 0; i < columns->n; i++)
+        if (mr_column_is_ragged(&columns->column[i]))
+            join_rows(view, &columns->column[i], n);
 }
 
-const int64_t *mr_slot_extra_offsets(const struct mr_slot_layout *layout,
-                                     const struct mr_slot_view *view, uint32_t k)
+const int64_t *mr_slot_extra_offsets(const struct mr_slot_view *view, uint32_t column)
 {
-    return (const void *)(view->data + layout->extra[k].offsets_off);
+    return (const void *)(view->data + view->layout->columns.column[column].offsets_off);
 }

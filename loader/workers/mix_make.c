@@ -15,6 +15,8 @@
 struct mr_mix_maker {
     const struct mr_control *control;
     struct mr_mix_store *store; /* NULL: a device mixes the pixels */
+    /* The columns that it writes; soft_label may be MR_NO_COLUMN. */
+    uint32_t mix_label, mix_lambda, soft_label;
 };
 
 mr_status mr_mix_make_create(const struct mr_worker_job *job, struct mr_mix_maker **maker_out,
@@ -28,6 +30,9 @@ mr_status mr_mix_make_create(const struct mr_worker_job *job, struct mr_mix_make
     if (!maker)
         return mr_error_memory(error, sizeof *maker);
     maker->control = control;
+    maker->mix_label = mr_columns_find(&control->layout.columns, "mix_label");
+    maker->mix_lambda = mr_columns_find(&control->layout.columns, "mix_lambda");
+    maker->soft_label = mr_columns_find(&control->layout.columns, "soft_label");
     mr_status status = MR_OK;
     if (control->layout.source_bytes > 0)
         status = mr_mix_store_create(&control->mixed, &maker->store, error);
@@ -49,8 +54,8 @@ void mr_mix_make_destroy(struct mr_mix_maker *maker)
 /* Choose how to mix row i. Without mixing, *partner is set to i. */
 static struct mr_mix choose_mix(const struct mr_slot_view *view, uint32_t i, uint32_t *partner)
 {
-    bool mixes =
-        view->mix->kind != MR_MIX_NONE && *partner != i && view->mask[i] && view->mask[*partner];
+    bool mixes = view->mix->kind != MR_MIX_NONE && *partner != i && *mr_slot_mask(view, i) &&
+                 *mr_slot_mask(view, *partner);
     if (mixes)
         return *view->mix;
     *partner = i;
@@ -59,17 +64,16 @@ static struct mr_mix choose_mix(const struct mr_slot_view *view, uint32_t i, uin
 
 static struct mr_mix_row row_at(const struct mr_slot_view *view, uint32_t i)
 {
-    return (struct mr_mix_row){.pixels = view->source + i * view->source_bytes,
+    return (struct mr_mix_row){.pixels = mr_slot_source(view, i),
                                .erase = view->erases ? &view->erases[i] : NULL};
 }
 
 static void mix_pixels(const struct mr_mix_maker *maker, const struct mr_slot_view *view,
                        uint32_t i, uint32_t partner, const struct mr_mix *mix)
 {
-    const struct mr_slot_layout *layout = &maker->control->layout;
-    uint8_t *out = view->data + i * layout->sample_bytes;
-    if (!view->mask[i]) {
-        memset(out, 0, layout->sample_bytes);
+    uint8_t *out = mr_slot_row(view, MR_COLUMN_IMAGE, i);
+    if (!*mr_slot_mask(view, i)) {
+        memset(out, 0, view->layout->sample_bytes);
         return;
     }
     const struct mr_mix_row own = row_at(view, i), other = row_at(view, partner);
@@ -79,16 +83,19 @@ static void mix_pixels(const struct mr_mix_maker *maker, const struct mr_slot_vi
 static void mix_label(const struct mr_mix_maker *maker, const struct mr_slot_view *view, uint32_t i,
                       uint32_t partner, const struct mr_mix *mix)
 {
-    const int64_t *labels = (const int64_t *)(const void *)view->label;
-    uint32_t n_classes = maker->control->layout.n_classes;
-    float *soft = view->soft_label + (size_t)i * n_classes;
-    view->mix_label[i] = labels[partner];
-    view->mix_lambda[i] = mix->lambda;
-    if (n_classes > 0 && view->mask[i])
-        mr_mix_store_label(mix, maker->control->mixed.mix.smoothing, labels[i], labels[partner],
-                           n_classes, soft);
+    const int64_t *label = mr_slot_row(view, MR_COLUMN_LABEL, i);
+    const int64_t *other = mr_slot_row(view, MR_COLUMN_LABEL, partner);
+    memcpy(mr_slot_row(view, maker->mix_label, i), other, sizeof *other);
+    memcpy(mr_slot_row(view, maker->mix_lambda, i), &mix->lambda, sizeof mix->lambda);
+    if (maker->soft_label == MR_NO_COLUMN)
+        return;
+    float *soft = mr_slot_row(view, maker->soft_label, i);
+    const struct mr_column *column = &view->layout->columns.column[maker->soft_label];
+    if (*mr_slot_mask(view, i))
+        mr_mix_store_label(mix, maker->control->mixed.mix.smoothing, *label, *other,
+                           (uint32_t)column->shape[0], soft);
     else
-        memset(soft, 0, n_classes * sizeof *soft);
+        memset(soft, 0, column->row_bytes);
 }
 
 void mr_mix_make_row(const struct mr_mix_maker *maker, const struct mr_slot_view *view, uint32_t i)

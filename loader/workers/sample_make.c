@@ -25,6 +25,7 @@ struct mr_sample_maker {
     struct mr_worker_cache *cache; /* NULL without a cache */
     struct mr_reader *spare;  /* for candidates that were not read ahead; made when first needed */
     struct mr_fork_mark mark; /* made in the worker itself */
+    uint32_t first_extra;     /* column of the first byte array */
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
@@ -38,6 +39,8 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->control = job->shared.control;
     maker->record = &job->shared.records[job->id];
     maker->ring = mr_control_trace_ring(&job->shared, job->id);
+    maker->first_extra =
+        maker->control->layout.columns.n - maker->control->plan.kind.n_extra; /* they are last */
     mr_fork_mark_init(&maker->mark);
     const mr_loader_options *o = &maker->control->options;
     const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
@@ -144,7 +147,7 @@ enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr
     uint64_t offset, len;
     switch (mr_worker_cache_prefetch(maker->cache, job, &offset, &len)) {
     case MR_WORKER_CACHE_SAMPLE:
-        if (maker->control->layout.n_extra == 0)
+        if (maker->control->plan.kind.n_extra == 0)
             return MR_SUBMITTED_CACHED;
         job->is_part = true;
         mr_reader_submit_range(reader, job->tag, job->index, 0, 0); /* the byte arrays */
@@ -177,7 +180,7 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
 {
     struct mr_plan_runner_report report;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
-    uint8_t *out = job->view.source + job->place * job->view.source_bytes;
+    uint8_t *out = mr_slot_source(&job->view, job->place);
     mr_status status = mr_sample_fetch_run(&maker->source, job, fetched, out, &report, error);
     if (maker->control->options.with_timing) {
         atomic_fetch_add_explicit(&maker->record->decode_ns, report.decode_ns,
@@ -190,7 +193,7 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
         mr_sample_fetch_name(maker->job.catalog, job->index, error);
         return status;
     }
-    memcpy(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, report.geometry,
+    memcpy(mr_slot_row(&job->view, MR_COLUMN_GEOMETRY, job->place), report.geometry,
            sizeof report.geometry);
     if (job->view.erases)
         job->view.erases[job->place] = report.erase;
@@ -200,9 +203,9 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
     return MR_OK;
 }
 
-static uint8_t *label_at(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
+static void *label_at(const struct mr_sample_job *job)
 {
-    return job->view.label + job->place * maker->control->layout.label_bytes;
+    return mr_slot_row(&job->view, MR_COLUMN_LABEL, job->place);
 }
 
 static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
@@ -210,19 +213,17 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
-/* Store the byte arrays of the read. With NULL, all rows are empty. */
+/* Store the byte arrays of the read, which may be NULL if the dataset has none. */
 static void store_extra(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
                         const struct mr_read *read)
 {
-    const struct mr_slot_layout *layout = &maker->control->layout;
     uint64_t lens[MR_MAX_EXTRA] = {0};
-    const uint8_t *bytes = read ? read->extra : NULL;
-    if (layout->n_extra == 0)
-        return;
+    uint32_t n_extra = maker->control->plan.kind.n_extra;
+    const uint8_t *bytes = n_extra > 0 ? read->extra : NULL;
     if (bytes)
         mr_catalog_extra_lengths(maker->job.catalog, read->index, lens);
-    for (uint32_t k = 0; k < layout->n_extra; k++) {
-        mr_slot_extra_put(layout, &job->view, k, job->place, bytes, lens[k]);
+    for (uint32_t k = 0; k < n_extra; k++) {
+        mr_slot_extra_put(&job->view, maker->first_extra + k, job->place, bytes, lens[k]);
         if (bytes)
             bytes += lens[k];
     }
@@ -237,11 +238,11 @@ static bool make_from_cache(struct mr_sample_maker *maker, const struct mr_sampl
 {
     struct mr_fetched fetched;
     mr_error unused;
-    bool needs_read = maker->control->layout.n_extra > 0; /* byte arrays are not in the cache */
+    bool needs_read = maker->control->plan.kind.n_extra > 0; /* byte arrays are not in the cache */
     if (!maker->cache || (needs_read && (!read || read->status != MR_OK)))
         return false;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
-    if (!mr_worker_cache_take(maker->cache, job, read, label_at(maker, job), &fetched))
+    if (!mr_worker_cache_take(maker->cache, job, read, label_at(job), &fetched))
         return false;
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
     count_bytes(maker, read ? fetched.packed.marks_len : fetched.len);
@@ -258,8 +259,7 @@ static mr_status make_from_bytes(struct mr_sample_maker *maker, const struct mr_
                                  const struct mr_read *read, mr_error *error)
 {
     struct mr_fetched fetched;
-    mr_status status =
-        mr_sample_fetch_take(&maker->source, read, label_at(maker, job), &fetched, error);
+    mr_status status = mr_sample_fetch_take(&maker->source, read, label_at(job), &fetched, error);
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
     if (status == MR_OK)
@@ -356,9 +356,9 @@ static mr_status make_from_callback(struct mr_sample_maker *maker, const struct 
     if (status != MR_OK) {
         mr_sample_fetch_name(maker->job.catalog, job->index, error);
     } else {
-        uint64_t label_bytes = maker->control->layout.label_bytes;
+        uint64_t label_bytes = maker->control->plan.kind.label_bytes;
         const void *label = sample.label_record ? sample.label_record : (const void *)&sample.label;
-        memcpy(label_at(maker, job), label, label_bytes);
+        memcpy(label_at(job), label, label_bytes);
         struct mr_fetched fetched = {
             .bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
         status = run_pixels(maker, job, &fetched, error);
@@ -402,29 +402,37 @@ static void describe_sample(struct mr_sample_maker *maker, const struct mr_sampl
                                .box = {0, 0, (int32_t)plan->out_width, (int32_t)plan->out_height}};
 }
 
-/* Leave the place without a sample: zeros and mask 0. */
+static void fill_hole(const struct mr_slot_view *view, uint32_t column, uint32_t place)
+{
+    const struct mr_column *c = &view->layout->columns.column[column];
+    int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
+    if (mr_column_is_ragged(c))
+        mr_slot_extra_put(view, column, place, NULL, 0);
+    else if (c->hole == MR_HOLE_WANTED)
+        memcpy(mr_slot_row(view, column, place), &want, sizeof want);
+    else
+        memset(mr_slot_row(view, column, place), 0, c->row_bytes);
+}
+
+/* Leave the place without a sample. The pixels before mixing are not a column. */
 static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                        enum mr_outcome outcome)
 {
-    const struct mr_slot_layout *layout = &maker->control->layout;
-    memset(job->view.source + job->place * job->view.source_bytes, 0, job->view.source_bytes);
-    memset(label_at(maker, job), 0, layout->label_bytes);
-    store_extra(maker, job, NULL);
-    memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0,
-           MR_GEOMETRY_FIELDS * sizeof(int32_t));
+    const struct mr_columns *columns = &job->view.layout->columns;
+    memset(mr_slot_source(&job->view, job->place), 0, job->view.source_bytes);
+    for (uint32_t i = MR_COLUMN_IMAGE + 1; i < columns->n; i++)
+        if (columns->column[i].writer == MR_WRITER_SAMPLE)
+            fill_hole(&job->view, i, job->place);
     if (job->view.erases)
         memset(&job->view.erases[job->place], 0, sizeof *job->view.erases);
-    job->view.index[job->place] =
-        atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
-    job->view.mask[job->place] = 0;
     describe_sample(maker, job, MR_ENCODING_NONE);
     atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
 }
 
 static void finish_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
-    job->view.index[job->place] = job->index;
-    job->view.mask[job->place] = 1;
+    *mr_slot_index(&job->view, job->place) = job->index;
+    *mr_slot_mask(&job->view, job->place) = 1;
     describe_sample(maker, job, MR_ENCODING_U8);
     atomic_store_explicit(&job->view.outcome[job->place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }

@@ -127,7 +127,7 @@ static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32
     uint64_t begin = w->control->options.with_timing ? mr_clock_now_ns() : 0,
              traced = mr_trace_ring_begin(w->ring);
     mr_mix_make_row(w->mixer, view, i);
-    mr_trace_ring_put(w->ring, MR_TRACE_TRANSFORM, traced, view->index[i]);
+    mr_trace_ring_put(w->ring, MR_TRACE_TRANSFORM, traced, *mr_slot_index(view, i));
     if (w->control->options.with_timing)
         atomic_fetch_add_explicit(&w->record->transform_ns, mr_clock_now_ns() - begin,
                                   memory_order_relaxed);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "loader/damage.h"
+#include "tests/pinned/plain_columns.h"
 
 enum { BATCH = 100, N_WORKERS = 4, N_SAMPLES = 1000 };
 
@@ -28,11 +29,8 @@ static const struct mr_control control; /* damaged samples are not replaced */
 static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
-    const struct mr_slot_shape shape = {.n_slots = 1,
-                                        .n_workers = N_WORKERS,
-                                        .batch_size = BATCH,
-                                        .sample_bytes = 16,
-                                        .label_bytes = 8};
+    const struct mr_slot_shape shape = {
+        .n_slots = 1, .n_workers = N_WORKERS, .batch_size = BATCH, .columns = PLAIN_COLUMNS(16, 8)};
     if (!rig || mr_slot_layout_init(&rig->layout, &shape, NULL) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);

@@ -419,14 +419,14 @@ static void a_dropped_epoch_leaves_nothing_behind(void **state)
 static void make_row(const struct mr_slot_view *view, uint32_t place)
 {
     int64_t index = atomic_load(&view->want[place]);
-    uint8_t *pixels = view->source + place * view->source_bytes;
+    uint8_t *pixels = mr_slot_source(view, place);
     uint64_t held;
     for (unsigned k = 0; k < RIG_BYTES; k++)
         pixels[k] =
             samples[index][k % RIG_CHANNELS * (RIG_BYTES / RIG_CHANNELS) + k / RIG_CHANNELS];
-    ((int64_t *)(void *)view->label)[place] = index % N_CLASSES;
-    view->index[place] = index;
-    view->mask[place] = 1;
+    *(int64_t *)mr_slot_row(view, MR_COLUMN_LABEL, place) = index % N_CLASSES;
+    *mr_slot_index(view, place) = index;
+    *mr_slot_mask(view, place) = 1;
     atomic_store(&view->outcome[place], MR_OUTCOME_GOOD);
     assert_true(mr_place_take(&view->places[place], mr_place_load(&view->places[place]), 0, &held));
     assert_true(mr_place_finish(&view->places[place], held));

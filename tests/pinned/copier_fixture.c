@@ -5,6 +5,7 @@
  * again.
  */
 #include "tests/pinned/copier_fixture.h"
+#include "tests/pinned/plain_columns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,15 +40,15 @@ void fixture_open(struct copier_fixture *f, const struct double_options *options
     double_open(options);
     set_finish(&f->oracle.finish);
     f->oracle.row_bytes = (uint64_t)HEIGHT * WIDTH * CHANNELS * sizeof(float);
-    assert_int_equal(mr_slot_layout_init(&f->oracle.layout,
-                                         &(struct mr_slot_shape){.n_slots = FIXTURE_SLOTS,
-                                                                 .n_workers = 1,
-                                                                 .batch_size = FIXTURE_BATCH,
-                                                                 .sample_bytes = (uint64_t)HEIGHT *
-                                                                                 WIDTH * CHANNELS,
-                                                                 .label_bytes = 8},
-                                         &f->error),
-                     MR_OK);
+    assert_int_equal(
+        mr_slot_layout_init(&f->oracle.layout,
+                            &(struct mr_slot_shape){
+                                .n_slots = FIXTURE_SLOTS,
+                                .n_workers = 1,
+                                .batch_size = FIXTURE_BATCH,
+                                .columns = PLAIN_COLUMNS((uint64_t)HEIGHT * WIDTH * CHANNELS, 8)},
+                            &f->error),
+        MR_OK);
     assert_int_equal(mr_placement_resolve(names != NULL ? names : &one, &f->placement, &f->error),
                      MR_OK);
     f->slab = aligned_alloc(4096, (f->oracle.layout.slab_bytes + 4095) / 4096 * 4096);

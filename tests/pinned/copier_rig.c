@@ -4,6 +4,7 @@
  * pinned/finish.c.
  */
 #include "tests/pinned/copier_rig.h"
+#include "tests/pinned/plain_columns.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -27,13 +28,13 @@ void copier_rig_init(struct copier_rig *rig, uint32_t batch_size, bool floats)
     mr_error error;
     memset(rig, 0, sizeof *rig);
     assert_int_equal(mr_slot_layout_init(&rig->layout,
-                                         &(struct mr_slot_shape){.head_bytes = HEAD_BYTES,
-                                                                 .n_slots = COPIER_RIG_SLOTS,
-                                                                 .n_workers = 1,
-                                                                 .batch_size = batch_size,
-                                                                 .erases = floats,
-                                                                 .sample_bytes = SAMPLE_BYTES,
-                                                                 .label_bytes = LABEL_BYTES},
+                                         &(struct mr_slot_shape){
+                                             .head_bytes = HEAD_BYTES,
+                                             .n_slots = COPIER_RIG_SLOTS,
+                                             .n_workers = 1,
+                                             .batch_size = batch_size,
+                                             .erases = floats,
+                                             .columns = PLAIN_COLUMNS(SAMPLE_BYTES, LABEL_BYTES)},
                                          &error),
                      MR_OK);
     rig->slab = aligned_alloc(4096, mr_align_up(rig->layout.slab_bytes, 4096));
@@ -110,8 +111,8 @@ struct mr_slot_view copier_rig_fill(struct copier_rig *rig, uint32_t slot, uint3
         view.data[i] = (uint8_t)(state >> 24);
     }
     for (uint32_t row = 0; row < rig->layout.batch_size; row++) {
-        view.mask[row] = 1;
-        view.index[row] = 1000 + (int64_t)row;
+        *mr_slot_mask(&view, row) = 1;
+        *mr_slot_index(&view, row) = 1000 + (int64_t)row;
         view.descriptors[row] =
             (struct mr_descriptor){.encoding = MR_ENCODING_U8,
                                    .offset = row * rig->layout.sample_bytes,
@@ -146,7 +147,7 @@ static void check_part(const struct copier_rig *rig, const struct mr_copied_part
         else
             assert_memory_equal(lent, pixels, SAMPLE_BYTES);
     }
-    assert_memory_equal(part->small, slot->data + rig->layout.label_off, rig->layout.small_bytes);
+    assert_memory_equal(part->small, slot->data + rig->layout.small_off, rig->layout.small_bytes);
 }
 
 void copier_rig_check(const struct copier_rig *rig, uint32_t buffer,

@@ -98,7 +98,7 @@ static void compare(void *user, void *const *views)
 static size_t small_len(const struct schedule_rig *rig, uint32_t n_rows)
 {
     const struct mr_slot_layout *l = &rig->plan.oracle.layout;
-    return l->geometry_off - l->label_off + n_rows * 8 * sizeof(int32_t);
+    return l->columns.column[MR_COLUMN_GEOMETRY].off - l->small_off + n_rows * 8 * sizeof(int32_t);
 }
 
 static void launch(struct schedule_rig *rig, const struct schedule_lane *lane,

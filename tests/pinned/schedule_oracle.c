@@ -46,12 +46,14 @@ static void fill_row(const struct oracle *o, const struct mr_slot_view *view, ui
     uint8_t *pixels = view->data + row * l->sample_bytes;
     for (uint32_t i = 0; i < l->sample_bytes; i++)
         pixels[i] = hole && !o->finish.needed ? 0 : make_pixel(sequence, row, i);
-    for (uint32_t i = 0; i < l->label_bytes; i++)
-        view->label[row * l->label_bytes + i] = (uint8_t)mix(sequence, SALT_LABEL, row, i);
-    view->index[row] = (int64_t)mix(sequence, SALT_INDEX, row, 0);
-    view->mask[row] = !hole;
+    uint8_t *label = mr_slot_row(view, MR_COLUMN_LABEL, row);
+    for (uint32_t i = 0; i < l->columns.column[MR_COLUMN_LABEL].row_bytes; i++)
+        label[i] = (uint8_t)mix(sequence, SALT_LABEL, row, i);
+    *mr_slot_index(view, row) = (int64_t)mix(sequence, SALT_INDEX, row, 0);
+    *mr_slot_mask(view, row) = !hole;
+    int32_t *geometry = mr_slot_row(view, MR_COLUMN_GEOMETRY, row);
     for (uint32_t i = 0; i < 8; i++)
-        view->geometry[row * 8 + i] = (int32_t)mix(sequence, SALT_GEOMETRY, row, i);
+        geometry[i] = (int32_t)mix(sequence, SALT_GEOMETRY, row, i);
     view->descriptors[row] =
         (struct mr_descriptor){.encoding = hole ? MR_ENCODING_NONE : MR_ENCODING_U8,
                                .flip = find_flip(o, sequence, row),
@@ -199,17 +201,23 @@ bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t
 {
     const struct mr_slot_layout *l = &oracle->layout;
     for (uint32_t row = 0; row < n; row++) {
-        for (uint32_t i = 0; i < l->label_bytes; i++)
-            if (small[row * l->label_bytes + i] != (uint8_t)mix(sequence, SALT_LABEL, row, i))
+        for (uint32_t i = 0; i < l->columns.column[MR_COLUMN_LABEL].row_bytes; i++)
+            if (small[row * l->columns.column[MR_COLUMN_LABEL].row_bytes + i] !=
+                (uint8_t)mix(sequence, SALT_LABEL, row, i))
                 return differs("label", sequence, row, why);
         int64_t index;
-        memcpy(&index, small + (l->index_off - l->label_off) + row * sizeof index, sizeof index);
+        memcpy(&index,
+               small + (l->columns.column[MR_COLUMN_INDEX].off - l->small_off) + row * sizeof index,
+               sizeof index);
         if (index != (int64_t)mix(sequence, SALT_INDEX, row, 0))
             return differs("index", sequence, row, why);
-        if (small[l->mask_off - l->label_off + row] != !is_hole(sequence, row))
+        if (small[l->columns.column[MR_COLUMN_MASK].off - l->small_off + row] !=
+            !is_hole(sequence, row))
             return differs("mask", sequence, row, why);
         int32_t geometry[8];
-        memcpy(geometry, small + (l->geometry_off - l->label_off) + row * sizeof geometry,
+        memcpy(geometry,
+               small + (l->columns.column[MR_COLUMN_GEOMETRY].off - l->small_off) +
+                   row * sizeof geometry,
                sizeof geometry);
         for (uint32_t i = 0; i < 8; i++)
             if (geometry[i] != (int32_t)mix(sequence, SALT_GEOMETRY, row, i))

@@ -5,6 +5,7 @@
  * Invariant: every draw is made whatever the wish is; otherwise a wish would change the draws after
  * it.
  */
+#include "tests/pinned/plain_columns.h"
 #include "tests/pinned/schedule_plan.h"
 
 #include <stdio.h>
@@ -81,13 +82,13 @@ static void draw_layout(struct schedule_plan *plan)
         sample_bytes = area * o->finish.channels;
         o->row_bytes = area * o->finish.out_channels * mr_dtype_size((mr_dtype)o->finish.dtype);
     }
-    mr_status status = mr_slot_layout_init(&o->layout,
-                                           &(struct mr_slot_shape){.n_slots = plan->n_slots,
-                                                                   .n_workers = 1,
-                                                                   .batch_size = batch_size,
-                                                                   .sample_bytes = sample_bytes,
-                                                                   .label_bytes = label_bytes},
-                                           NULL);
+    mr_status status = mr_slot_layout_init(
+        &o->layout,
+        &(struct mr_slot_shape){.n_slots = plan->n_slots,
+                                .n_workers = 1,
+                                .batch_size = batch_size,
+                                .columns = PLAIN_COLUMNS(sample_bytes, label_bytes)},
+        NULL);
     if (status != MR_OK)
         memset(&o->layout, 0, sizeof o->layout);
 }

@@ -224,7 +224,7 @@ static void masked_rows_and_rows_beyond_the_batch_do_not_fail(void **state)
     struct mr_slot_view slot = copier_rig_fill(&rig, 0, 9);
     struct mr_copy_report report;
     slot.descriptors[3].encoding = 77;
-    slot.mask[3] = 0;
+    *mr_slot_mask(&slot, 3) = 0;
     slot.descriptors[8].encoding = 77; /* beyond the rows of this batch */
     assert_int_equal(mr_copier_issue(rig.copier, 0, &slot, 8, NULL), MR_OK);
     assert_int_equal(mr_copier_await(rig.copier, 0, &report, NULL), MR_OK);

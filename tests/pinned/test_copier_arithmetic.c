@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/pinned/copier_fixture.h"
+#include "tests/pinned/plain_columns.h"
 
 enum { SIDE = 16, N_ROWS = 2 };
 
@@ -48,7 +49,7 @@ static void fill(const struct mr_slot_layout *layout, const struct mr_slot_view 
         for (uint32_t i = 0; i < layout->sample_bytes; i++)
             view->data[row * layout->sample_bytes + i] =
                 (uint8_t)(row == 0 ? i / channels + 37 * (i % channels) : 255 - i / channels);
-        view->mask[row] = 1;
+        *mr_slot_mask(view, row) = 1;
         view->descriptors[row] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
                                                         .offset = row * layout->sample_bytes,
                                                         .len = layout->sample_bytes,
@@ -114,13 +115,13 @@ static void run(const struct mr_finish *finish)
     double_open(&(struct double_options){.policy = DOUBLE_LATE});
     assert_int_equal(mr_slot_layout_init(
                          &layout,
-                         &(struct mr_slot_shape){.n_slots = 1,
-                                                 .n_workers = 1,
-                                                 .batch_size = N_ROWS,
-                                                 .erases = finish->erases,
-                                                 .sample_bytes = (uint64_t)finish->height *
-                                                                 finish->width * finish->channels,
-                                                 .label_bytes = 8},
+                         &(struct mr_slot_shape){
+                             .n_slots = 1,
+                             .n_workers = 1,
+                             .batch_size = N_ROWS,
+                             .erases = finish->erases,
+                             .columns = PLAIN_COLUMNS(
+                                 (uint64_t)finish->height * finish->width * finish->channels, 8)},
                          &error),
                      MR_OK);
     assert_int_equal(

@@ -329,13 +329,13 @@ static void a_row_that_cannot_be_finished_is_an_error_of_await(void **state)
     struct mr_copy_report report;
     for (uint32_t broken = 0; broken < 2; broken++) {
         oracle_fill(&f.oracle, &view, 1);
-        view.mask[2] = 1;
+        *mr_slot_mask(&view, 2) = 1;
         view.descriptors[2].encoding = broken == 0 ? 77 : MR_ENCODING_U8;
         view.descriptors[2].offset = UINT64_MAX - 3;
         assert_int_equal(mr_copier_issue(f.copier, 1, &view, FIXTURE_BATCH, &f.error), MR_OK);
         assert_error(mr_copier_await(f.copier, 1, &report, &f.error), MR_ERR_DEVICE, &f.error,
                      "row 2");
-        assert_int_equal(f.error.index, view.index[2]);
+        assert_int_equal(f.error.index, *mr_slot_index(&view, 2));
     }
     oracle_fill(&f.oracle, &view, 1);
     assert_int_equal(mr_copier_issue(f.copier, 1, &view, FIXTURE_BATCH, &f.error), MR_OK);

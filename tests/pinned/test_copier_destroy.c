@@ -121,7 +121,8 @@ static void destroy_after_issue(uint32_t nth_record)
     assert_int_equal(buffer, 0);
     watched = double_host_view(part.small);
     assert_non_null(watched);
-    expected = mr_slot_at(&f.oracle.layout, f.slab, 0).label[0];
+    const struct mr_slot_view slot = mr_slot_at(&f.oracle.layout, f.slab, 0);
+    expected = *(const uint8_t *)mr_slot_row(&slot, MR_COLUMN_LABEL, 0);
     assert_int_not_equal(*watched, expected);
     end(&f);
 }

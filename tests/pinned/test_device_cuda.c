@@ -7,6 +7,7 @@
 #include "pinned/slot.h"
 
 #include "tests/double/cuda_double.h"
+#include "tests/pinned/plain_columns.h"
 #include "tests/support/assert_words.h"
 
 #include <pthread.h>
@@ -447,8 +448,7 @@ static void pieces_share_no_page(void **state)
     struct mr_slot_shape shape = {.n_slots = 4,
                                   .n_workers = 1,
                                   .batch_size = 3,
-                                  .sample_bytes = 5000,
-                                  .label_bytes = 8,
+                                  .columns = PLAIN_COLUMNS(5000, 8),
                                   .page_bytes = PAGE};
     mr_error error;
     assert_int_equal(mr_slot_layout_init(&layout, &shape, &error), MR_OK);

@@ -4,6 +4,7 @@
  * instruction.
  */
 #include "pinned/slot.h"
+#include "tests/pinned/plain_columns.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -28,11 +29,8 @@ static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
     mr_error error;
-    const struct mr_slot_shape shape = {.n_slots = 2,
-                                        .n_workers = N_WORKERS,
-                                        .batch_size = BATCH,
-                                        .sample_bytes = 16,
-                                        .label_bytes = 8};
+    const struct mr_slot_shape shape = {
+        .n_slots = 2, .n_workers = N_WORKERS, .batch_size = BATCH, .columns = PLAIN_COLUMNS(16, 8)};
     if (!rig || mr_slot_layout_init(&rig->layout, &shape, &error) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte arrays of slots: their layout, and rows that are moved together. */
 #include "pinned/slot_extra.h"
+#include "tests/pinned/plain_columns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,20 +14,32 @@
 
 enum { BATCH = 37, N_KEPT = 3 };
 
-static const struct mr_slot_shape shape = {.n_slots = 2,
-                                           .n_workers = 1,
-                                           .batch_size = BATCH,
-                                           .sample_bytes = 16,
-                                           .label_bytes = 8,
-                                           .n_extra = N_KEPT,
-                                           .extra_bytes = {1, 40, 333}};
-static const uint64_t *const max_bytes = shape.extra_bytes;
+static const uint64_t max_bytes[N_KEPT] = {1, 40, 333};
+
+static struct mr_slot_shape make_shape(void)
+{
+    struct mr_slot_shape shape = {
+        .n_slots = 2, .n_workers = 1, .batch_size = BATCH, .columns = PLAIN_COLUMNS(16, 8)};
+    for (unsigned k = 0; k < N_KEPT; k++) {
+        struct mr_extra extra = {.max_bytes = max_bytes[k]};
+        snprintf(extra.name, sizeof extra.name, "e%u", k);
+        snprintf(extra.offsets, sizeof extra.offsets, "e%u.offsets", k);
+        mr_columns_add_ragged(&shape.columns, &extra);
+    }
+    return shape;
+}
 
 static struct mr_slot_layout make_layout(void)
 {
     struct mr_slot_layout layout;
+    const struct mr_slot_shape shape = make_shape();
     assert_int_equal(mr_slot_layout_init(&layout, &shape, NULL), MR_OK);
     return layout;
+}
+
+static const struct mr_column *column_at(const struct mr_slot_layout *l, unsigned k)
+{
+    return &l->columns.column[MR_COLUMNS_FIXED + k];
 }
 
 static void arrays_follow_the_descriptors_and_are_copied_with_the_small_block(void **state)
@@ -35,18 +48,18 @@ static void arrays_follow_the_descriptors_and_are_copied_with_the_small_block(vo
     struct mr_slot_layout l = make_layout();
     uint64_t end = l.descriptor_off + BATCH * sizeof(struct mr_descriptor);
     for (unsigned k = 0; k < N_KEPT; k++) {
-        assert_int_equal(l.extra[k].offsets_off % 64, 0);
-        assert_int_equal(l.extra[k].values_off % 64, 0);
-        assert_true(l.extra[k].offsets_off >= end);
-        assert_true(l.extra[k].values_off >=
-                    l.extra[k].offsets_off + (BATCH + 1) * sizeof(int64_t));
-        end = l.extra[k].values_off + BATCH * max_bytes[k];
+        assert_int_equal(column_at(&l, k)->offsets_off % 64, 0);
+        assert_int_equal(column_at(&l, k)->off % 64, 0);
+        assert_true(column_at(&l, k)->offsets_off >= end);
+        assert_true(column_at(&l, k)->off >=
+                    column_at(&l, k)->offsets_off + (BATCH + 1) * sizeof(int64_t));
+        end = column_at(&l, k)->off + BATCH * max_bytes[k];
     }
-    assert_int_equal(l.small_bytes, end - l.label_off);
+    assert_int_equal(l.small_bytes, end - l.small_off);
     end = l.status_off + BATCH * sizeof(uint32_t);
     for (unsigned k = 0; k < N_KEPT; k++) {
-        assert_true(l.extra[k].lengths_off >= end);
-        end = l.extra[k].lengths_off + BATCH * sizeof(uint32_t);
+        assert_true(column_at(&l, k)->lengths_off >= end);
+        end = column_at(&l, k)->lengths_off + BATCH * sizeof(uint32_t);
     }
     assert_true(end <= l.used_bytes);
 }
@@ -55,8 +68,8 @@ static void sizes_that_overflow_are_refused(void **state)
 {
     (void)state;
     struct mr_slot_layout l;
-    struct mr_slot_shape large = shape;
-    large.extra_bytes[0] = UINT64_MAX / 2;
+    struct mr_slot_shape large = make_shape();
+    large.columns.column[MR_COLUMNS_FIXED].row_bytes = UINT64_MAX / 2;
     assert_int_equal(mr_slot_layout_init(&l, &large, NULL), MR_ERR_NO_MEMORY);
 }
 
@@ -66,21 +79,20 @@ static uint8_t make_byte(unsigned k, unsigned i, uint64_t b)
     return (uint8_t)(k * 100 + i * 7 + b);
 }
 
-static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k,
-                      unsigned i, uint64_t len)
+static void write_row(const struct mr_slot_view *view, unsigned k, unsigned i, uint64_t len)
 {
     uint8_t bytes[512];
     for (uint64_t b = 0; b < sizeof bytes; b++)
         bytes[b] = make_byte(k, i, b);
-    mr_slot_extra_put(l, view, k, i, bytes, sizeof bytes);
-    mr_slot_extra_put(l, view, k, i, len > 0 ? bytes : NULL, len);
+    mr_slot_extra_put(view, MR_COLUMNS_FIXED + k, i, bytes, sizeof bytes);
+    mr_slot_extra_put(view, MR_COLUMNS_FIXED + k, i, len > 0 ? bytes : NULL, len);
 }
 
-static void check_rows(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k,
-                       unsigned n, const uint64_t *lens)
+static void check_rows(const struct mr_slot_view *view, unsigned k, unsigned n,
+                       const uint64_t *lens)
 {
-    const int64_t *offsets = mr_slot_extra_offsets(l, view, k);
-    const uint8_t *values = view->data + l->extra[k].values_off;
+    const int64_t *offsets = mr_slot_extra_offsets(view, MR_COLUMNS_FIXED + k);
+    const uint8_t *values = view->data + column_at(view->layout, k)->off;
     uint64_t at = 0;
     for (unsigned i = 0; i < n; i++) {
         assert_int_equal(offsets[i], at);
@@ -110,11 +122,11 @@ static void rows_are_moved_together(void **state)
             for (unsigned i = 0; i < n; i++) {
                 uint64_t len = (uint64_t)rand() % (max_bytes[k] + 1);
                 lens[k][i] = rand() % 4 == 0 ? 0 : rand() % 4 == 0 ? max_bytes[k] : len;
-                write_row(&l, &view, k, i, lens[k][i]);
+                write_row(&view, k, i, lens[k][i]);
             }
-        mr_slot_extra_join(&l, &view, n);
+        mr_slot_extra_join(&view, n);
         for (unsigned k = 0; k < N_KEPT; k++)
-            check_rows(&l, &view, k, n, lens[k]);
+            check_rows(&view, k, n, lens[k]);
     }
     free(slab);
 }

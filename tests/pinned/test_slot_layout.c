@@ -4,6 +4,7 @@
  * that overflow are errors.
  */
 #include "pinned/slot.h"
+#include "tests/pinned/plain_columns.h"
 #include "tests/support/assert_words.h"
 
 #include <setjmp.h>
@@ -53,10 +54,9 @@ static void check_alignment(const struct mr_slot_layout *l, uint64_t page)
     assert_int_equal(l->records_off % _Alignof(struct mr_record), 0);
     assert_int_equal(l->data_off % page, 0);
     assert_int_equal(l->data_bytes % page, 0);
-    assert_int_equal(l->label_off % 64, 0);
-    assert_int_equal(l->index_off % 64, 0);
-    assert_int_equal(l->mask_off % 64, 0);
-    assert_int_equal(l->geometry_off % 64, 0);
+    assert_int_equal(l->small_off % 64, 0);
+    for (uint32_t i = MR_COLUMN_LABEL; i < l->columns.n; i++)
+        assert_int_equal(l->columns.column[i].off % 64, 0);
     assert_int_equal(l->erase_off % 64, 0);
 }
 
@@ -74,19 +74,16 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
         part_at(base, v.outcome, n, 1),
         part_at(base, v.records, v.n_records, sizeof *v.records),
         part_at(base, v.data, n, l->sample_bytes),
-        part_at(base, v.label, n, l->label_bytes),
-        part_at(base, v.index, n, sizeof(int64_t)),
-        part_at(base, v.mask, n, 1),
-        part_at(base, v.geometry, n, 8 * sizeof(int32_t)),
         part_at(base, v.descriptors, n, sizeof *v.descriptors),
         part_at(base, v.status, n, sizeof *v.status),
         part_at(base, v.erases, n, sizeof *v.erases),
     };
     unsigned n_parts = sizeof all / sizeof *all - !v.erases;
     memcpy(parts, all, n_parts * sizeof *all);
-    assert_true(part_at(base, v.geometry, n, 8 * sizeof(int32_t)).to -
-                    part_at(base, v.data, 0, 0).from <=
-                l->used_bytes);
+    for (uint32_t c = MR_COLUMN_LABEL; c < l->columns.n; c++) {
+        parts[n_parts] = part_at(base, mr_slot_row(&v, c, 0), n, l->columns.column[c].row_bytes);
+        assert_true(parts[n_parts++].to - part_at(base, v.data, 0, 0).from <= l->used_bytes);
+    }
     return n_parts;
 }
 
@@ -101,8 +98,7 @@ static void check_layout(const struct mr_slot_shape *shape)
     assert_int_equal(mr_slot_layout_init(&l, shape, &error), MR_OK);
     assert_int_equal(l.n_slots, n_slots);
     assert_int_equal(l.batch_size, shape->batch_size);
-    assert_int_equal(l.sample_bytes, shape->sample_bytes);
-    assert_int_equal(l.label_bytes, shape->label_bytes);
+    assert_int_equal(l.sample_bytes, shape->columns.column[MR_COLUMN_IMAGE].row_bytes);
     check_alignment(&l, shape->page_bytes ? shape->page_bytes : (uint64_t)sysconf(_SC_PAGESIZE));
     assert_true(l.used_bytes <= l.data_bytes);
     n += gather(&l, base, 0, parts + n);
@@ -123,13 +119,13 @@ static void parts_are_aligned_and_apart(void **state)
         for (unsigned b = 0; b < 7; b++)
             for (unsigned x = 0; x < 6; x++)
                 for (unsigned y = 0; y < 4; y++)
-                    check_layout(&(struct mr_slot_shape){.head_bytes = 1000 * (s + b) + x,
-                                                         .n_slots = slots[s],
-                                                         .n_workers = 1 + 31 * b,
-                                                         .batch_size = batches[b],
-                                                         .erases = y % 2,
-                                                         .sample_bytes = samples[x],
-                                                         .label_bytes = labels[y]});
+                    check_layout(
+                        &(struct mr_slot_shape){.head_bytes = 1000 * (s + b) + x,
+                                                .n_slots = slots[s],
+                                                .n_workers = 1 + 31 * b,
+                                                .batch_size = batches[b],
+                                                .erases = y % 2,
+                                                .columns = PLAIN_COLUMNS(samples[x], labels[y])});
 }
 
 static void rows_follow_each_other_without_a_gap(void **state)
@@ -137,15 +133,15 @@ static void rows_follow_each_other_without_a_gap(void **state)
     (void)state;
     struct mr_slot_layout l;
     mr_error error;
-    assert_int_equal(
-        mr_slot_layout_init(
-            &l,
-            &(struct mr_slot_shape){
-                .n_slots = 2, .n_workers = 1, .batch_size = 3, .sample_bytes = 5, .label_bytes = 8},
-            &error),
-        MR_OK);
+    assert_int_equal(mr_slot_layout_init(&l,
+                                         &(struct mr_slot_shape){.n_slots = 2,
+                                                                 .n_workers = 1,
+                                                                 .batch_size = 3,
+                                                                 .columns = PLAIN_COLUMNS(5, 8)},
+                                         &error),
+                     MR_OK);
     assert_int_equal(l.sample_bytes, 5);
-    assert_int_equal(l.label_off, 64);
+    assert_int_equal(l.small_off, 64);
     assert_int_equal(l.data_bytes, 4096);
 }
 
@@ -154,12 +150,12 @@ static void boxes_are_copied_with_the_small_block_and_cost_nothing_if_not_deferr
     (void)state;
     struct mr_slot_layout plain, erasing;
     struct mr_slot_shape shape = {
-        .n_slots = 1, .n_workers = 1, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8};
+        .n_slots = 1, .n_workers = 1, .batch_size = 64, .columns = PLAIN_COLUMNS(1, 8)};
     mr_error error;
     char base[1];
     assert_int_equal(mr_slot_layout_init(&plain, &shape, &error), MR_OK);
     assert_null(mr_slot_at(&plain, base, 0).erases);
-    assert_int_equal(plain.label_off + plain.small_bytes,
+    assert_int_equal(plain.small_off + plain.small_bytes,
                      plain.descriptor_off + 64 * sizeof(struct mr_descriptor));
     shape.erases = true;
     assert_int_equal(mr_slot_layout_init(&erasing, &shape, &error), MR_OK);
@@ -170,29 +166,23 @@ static void sizes_that_overflow_are_refused_with_their_numbers(void **state)
 {
     (void)state;
     const struct mr_slot_shape hostile[] = {
-        {.n_slots = 2, .batch_size = 64, .sample_bytes = UINT64_MAX, .label_bytes = 8},
-        {.n_slots = 2, .batch_size = 64, .sample_bytes = UINT64_MAX / 64, .label_bytes = 8},
-        {.n_slots = 2, .batch_size = 64, .sample_bytes = UINT64_C(1) << 56, .label_bytes = 8},
-        {.n_slots = 1024, .batch_size = 65535, .sample_bytes = UINT64_C(1) << 37, .label_bytes = 8},
-        {.n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = UINT64_MAX},
-        {.n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = UINT64_C(1) << 57},
-        {.head_bytes = UINT64_MAX,
-         .n_slots = 2,
-         .batch_size = 64,
-         .sample_bytes = 1,
-         .label_bytes = 8},
+        {.n_slots = 2, .batch_size = 64, .columns = PLAIN_COLUMNS(UINT64_MAX, 8)},
+        {.n_slots = 2, .batch_size = 64, .columns = PLAIN_COLUMNS(UINT64_MAX / 64, 8)},
+        {.n_slots = 2, .batch_size = 64, .columns = PLAIN_COLUMNS(UINT64_C(1) << 56, 8)},
+        {.n_slots = 1024, .batch_size = 65535, .columns = PLAIN_COLUMNS(UINT64_C(1) << 37, 8)},
+        {.n_slots = 2, .batch_size = 64, .columns = PLAIN_COLUMNS(1, UINT64_MAX)},
+        {.n_slots = 2, .batch_size = 64, .columns = PLAIN_COLUMNS(1, UINT64_C(1) << 57)},
+        {.head_bytes = UINT64_MAX, .n_slots = 2, .batch_size = 64, .columns = PLAIN_COLUMNS(1, 8)},
         {.head_bytes = UINT64_MAX - 4095,
          .n_slots = 2,
          .batch_size = 64,
-         .sample_bytes = 1,
-         .label_bytes = 8},
+         .columns = PLAIN_COLUMNS(1, 8)},
         {.head_bytes = UINT64_C(1) << 62,
          .n_slots = 2,
          .batch_size = 64,
-         .sample_bytes = 1,
-         .label_bytes = 8},
-        {.n_slots = UINT32_MAX, .batch_size = UINT32_MAX, .sample_bytes = 1, .label_bytes = 8},
-        {.n_slots = 2, .batch_size = 3, .sample_bytes = UINT64_MAX / 3 + 1, .label_bytes = 8},
+         .columns = PLAIN_COLUMNS(1, 8)},
+        {.n_slots = UINT32_MAX, .batch_size = UINT32_MAX, .columns = PLAIN_COLUMNS(1, 8)},
+        {.n_slots = 2, .batch_size = 3, .columns = PLAIN_COLUMNS(UINT64_MAX / 3 + 1, 8)},
     };
     for (unsigned i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         struct mr_slot_layout l;
@@ -209,14 +199,14 @@ static void the_largest_that_fits_is_computed_exactly(void **state)
     struct mr_slot_layout l;
     mr_error error;
     uint64_t sample = UINT64_C(1) << 50;
-    assert_int_equal(mr_slot_layout_init(&l,
-                                         &(struct mr_slot_shape){.n_slots = 16,
-                                                                 .n_workers = 1,
-                                                                 .batch_size = 128,
-                                                                 .sample_bytes = sample,
-                                                                 .label_bytes = 8},
-                                         &error),
-                     MR_OK);
+    assert_int_equal(
+        mr_slot_layout_init(&l,
+                            &(struct mr_slot_shape){.n_slots = 16,
+                                                    .n_workers = 1,
+                                                    .batch_size = 128,
+                                                    .columns = PLAIN_COLUMNS(sample, 8)},
+                            &error),
+        MR_OK);
     assert_true(l.slab_bytes > 16 * 128 * sample);
     assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
 }
@@ -232,8 +222,7 @@ static void slots_share_no_page_of_the_system(void **state)
                                                  .n_slots = 3,
                                                  .n_workers = 2,
                                                  .batch_size = n,
-                                                 .sample_bytes = 48,
-                                                 .label_bytes = 8,
+                                                 .columns = PLAIN_COLUMNS(48, 8),
                                                  .page_bytes = pages[p]});
 }
 

@@ -5,6 +5,7 @@
  * host publishes, cancels and collects. Each row of a filled generation must come from the samples
  * of that generation, and no wake-up may be lost.
  */
+#include "tests/pinned/plain_columns.h"
 #include "tests/pinned/slot_stage.h"
 
 #include <setjmp.h>
@@ -14,11 +15,9 @@
 
 static void make_stage(struct stage *s, uint32_t rule)
 {
-    stage_make(s, (struct mr_slot_shape){.sample_bytes = 16,
-                                         .label_bytes = 8,
+    stage_make(s, (struct mr_slot_shape){.columns = PLAIN_COLUMNS(16, 8),
                                          .mixes = true,
                                          .mix_rule = rule,
-                                         .n_classes = 3,
                                          .source_bytes = 8});
 }
 

@@ -4,6 +4,7 @@
  * exactly once in it, none is ever written in a wrong generation, and the host never waits for
  * ever.
  */
+#include "tests/pinned/plain_columns.h"
 #include "tests/pinned/slot_stage.h"
 
 #include <setjmp.h>
@@ -67,7 +68,7 @@ static void every_sample_is_made_once_in_its_generation(void **state)
     (void)state;
     static const struct stage_script script = {.try_place = try_place, .check_place = check_place};
     static struct stage stage;
-    stage_make(&stage, (struct mr_slot_shape){.sample_bytes = 16, .label_bytes = 8});
+    stage_make(&stage, (struct mr_slot_shape){.columns = PLAIN_COLUMNS(16, 8)});
     stage_play(&stage, &script, 2000);
     stage_drop(&stage);
 }

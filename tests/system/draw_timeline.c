@@ -14,6 +14,7 @@
 
 #include "pinned/copier.h"
 #include "tests/double/cuda_double.h"
+#include "tests/pinned/plain_columns.h"
 
 enum {
     N_BATCHES = 7,
@@ -221,8 +222,7 @@ static void open_play(struct play *play)
                                &(struct mr_slot_shape){.n_slots = N_SLOTS,
                                                        .n_workers = 1,
                                                        .batch_size = ROWS,
-                                                       .sample_bytes = sample_bytes,
-                                                       .label_bytes = 8},
+                                                       .columns = PLAIN_COLUMNS(sample_bytes, 8)},
                                &error),
           "layout");
     play->slab =

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of a loader's columns, in the order in which a batch has its arrays. */
+#include "loader/columns.h"
+
+#include "transforms/plan_runner.h"
+
+static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *kind,
+                      uint64_t sample_bytes, struct mr_columns *columns)
+{
+    static const int64_t geometry[1] = {MR_GEOMETRY_FIELDS};
+    const struct mr_image_form *image = &host->image;
+    mr_columns_add(columns, kind->picture ? "image" : "data", image->dtype, image->ndim,
+                   image->shape)
+        ->row_bytes = sample_bytes;
+    mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
+    mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
+    mr_columns_add(columns, "mask", MR_U8, 0, NULL);
+    mr_columns_add(columns, "geometry", MR_I32, 1, geometry);
+}
+
+static void add_mixing(int64_t n_classes, struct mr_columns *columns)
+{
+    mr_columns_add(columns, "mix_label", MR_I64, 0, NULL)->writer = MR_WRITER_MIX;
+    mr_columns_add(columns, "mix_lambda", MR_F32, 0, NULL)->writer = MR_WRITER_MIX;
+    if (n_classes > 0)
+        mr_columns_add(columns, "soft_label", MR_F32, 1, &n_classes)->writer = MR_WRITER_MIX;
+}
+
+static mr_status check_names(const struct mr_columns *columns, mr_error *error)
+{
+    for (uint32_t i = 0; i < columns->n; i++)
+        if (mr_columns_find(columns, columns->column[i].name) != i)
+            return mr_error_set(error, MR_ERR_INVALID, "a batch would have two arrays '%s'",
+                                columns->column[i].name);
+    return MR_OK;
+}
+
+mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *plan,
+                             const struct mr_plan *mixed, struct mr_columns *columns_out,
+                             mr_error *error)
+{
+    const struct mr_sample_kind *kind = &plan->kind;
+    *columns_out = (struct mr_columns){0};
+    add_fixed(host, kind, mixed->out_bytes, columns_out);
+    if (mixed->mix.kind != 0)
+        add_mixing((int64_t)host->options.soft_labels, columns_out);
+    for (uint32_t k = 0; k < kind->n_extra; k++)
+        mr_columns_add_ragged(columns_out, &kind->extra[k]);
+    return check_names(columns_out, error);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which columns the batches of a loader have. A new column is one line in columns.c, and the code
+ * of a worker that writes it (docs/extending.md).
+ */
+#ifndef LOADER_COLUMNS_H
+#define LOADER_COLUMNS_H
+
+#include "loader/host.h"
+
+/*
+ * Declare the columns: plan is the workers', mixed is that of the rows in a slot. The form of the
+ * samples is host->image. MR_ERR_INVALID names two columns that have one name.
+ */
+mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *plan,
+                             const struct mr_plan *mixed, struct mr_columns *columns_out,
+                             mr_error *error);
+
+#endif
