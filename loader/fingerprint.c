@@ -56,19 +56,12 @@ struct scratch {
 
 static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind)
 {
-    const uint64_t words[] = {kind->encoded,     kind->picture,    kind->dtype,
-                              kind->ndim,        kind->layout,     kind->data_bytes,
-                              kind->label_dtype, kind->label_ndim, kind->label_bytes};
+    const uint64_t words[] = {kind->encoded, kind->picture, kind->dtype,
+                              kind->ndim,    kind->layout,  kind->data_bytes};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
-    for (uint32_t i = 0; i < kind->n_extra; i++) {
-        mr_digest_add_text(digest, kind->extra[i].name);
-        mr_digest_add_u64(digest, kind->extra[i].max_bytes);
-    }
     for (uint32_t i = 0; i < kind->ndim && i < MR_MAX_NDIM - 1; i++)
         mr_digest_add_u64(digest, (uint64_t)kind->shape[i]);
-    for (uint32_t i = 0; i < kind->label_ndim && i < MR_MAX_NDIM - 1; i++)
-        mr_digest_add_u64(digest, (uint64_t)kind->label_shape[i]);
 }
 
 /*
@@ -240,7 +233,19 @@ static void add_op(struct mr_digest *digest, const struct mr_op *op)
     mr_digest_add(digest, op, sizeof *op);
 }
 
-/* The operations, then what the plan keeps apart from them, then the form of `image`. */
+static void add_columns(struct mr_digest *digest, const struct mr_columns *columns)
+{
+    for (uint32_t i = 0; i < columns->n; i++) {
+        const struct mr_column *column = &columns->column[i];
+        mr_digest_add_text(digest, column->name);
+        mr_digest_add_u64(digest, column->dtype);
+        mr_digest_add_u64(digest, column->ndim);
+        for (uint32_t k = 0; k < column->ndim; k++)
+            mr_digest_add_u64(digest, (uint64_t)column->shape[k]);
+    }
+}
+
+/* The operations, then what the plan keeps apart from them, then the columns of a batch. */
 static void add_transform(struct mr_digest *digest, const struct mr_host *host)
 {
     const struct mr_plan *plan = &host->shared.control->mixed;
@@ -251,9 +256,7 @@ static void add_transform(struct mr_digest *digest, const struct mr_host *host)
     add_op(digest, &plan->mix);
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);
-    mr_digest_add_u64(digest, host->image.ndim);
-    for (uint32_t i = 0; i < host->image.ndim; i++)
-        mr_digest_add_u64(digest, (uint64_t)host->image.shape[i]);
+    add_columns(digest, &host->shared.control->layout.columns);
 }
 
 static void add_options(struct mr_digest *digest, const mr_loader_options *o)

@@ -25,36 +25,34 @@ struct export_args {
     const char *explain; /* NULL: not asked for */
 };
 
-/* The files, in the order in which they get their names. */
-enum { LABELS, MIX_LABELS, MIX_LAMBDA, SOFT_LABELS, INDICES, MASK, IMAGES, N_FILES };
-
+/* Suffixes of files that are not ".NAME.npy". */
 static const struct {
-    const char *array; /* NULL: the first one of the batch */
+    const char *array;
     const char *suffix;
-    mr_dtype dtype; /* used if no array was written */
-    bool optional;  /* no file if the batches do not have this array */
-} files[N_FILES] = {
-    [LABELS] = {"label", ".labels.npy", MR_I64},
-    [MIX_LABELS] = {"mix_label", ".mix_labels.npy", MR_I64, true},
-    [MIX_LAMBDA] = {"mix_lambda", ".mix_lambda.npy", MR_F32, true},
-    [SOFT_LABELS] = {"soft_label", ".soft_labels.npy", MR_F32, true},
-    [INDICES] = {"index", ".indices.npy", MR_I64},
-    [MASK] = {"mask", ".mask.npy", MR_U8},
-    [IMAGES] = {NULL, ".npy", MR_U8},
+} suffixes[] = {
+    {"image", ".npy"},         {"data", ".npy"},
+    {"label", ".labels.npy"},  {"mix_label", ".mix_labels.npy"},
+    {"index", ".indices.npy"}, {"soft_label", ".soft_labels.npy"},
 };
 
+enum { MAX_FILES = 32 };
+
+/* One file for each array of a batch, in the same order: the samples are the first. */
 struct output {
-    struct mr_npy npy[N_FILES];
+    const char *path;
+    struct mr_npy npy[MAX_FILES];
+    uint32_t n_files;              /* 1 before the first batch */
     struct mr_explain_lines lines; /* not used if file.path is NULL */
     struct mr_progress progress;
     double start_s;
+    int64_t n_rows;
 };
 
 static const struct mr_arg list[] = {
     {"out", "X.npy",
-     "File for the images; labels, indices and mask go to X.labels.npy, X.indices.npy and "
-     "X.mask.npy. Mixed batches also have X.mix_labels.npy, X.mix_lambda.npy and, with "
-     "--soft-labels, X.soft_labels.npy (required)",
+     "File for the images; the other arrays of a batch go to files beside it: X.labels.npy, "
+     "X.indices.npy, X.mask.npy, X.geometry.npy, and an extra array 'txt' to X.txt.npy and "
+     "X.txt.offsets.npy (required)",
      MR_ARG_PATH(struct export_args, out, ".npy")},
     {"explain", "FILE.jsonl",
      "Write a line of JSON for each row, with the functions of torchvision and Pillow that make "
@@ -77,12 +75,20 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-static bool open_file(struct mr_npy *npy, const char *out, const char *suffix)
+/* The file of one array. */
+static bool open_file(struct mr_npy *npy, const char *out, const char *array)
 {
     int stem = (int)(strlen(out) - strlen(".npy"));
+    const char *suffix = NULL;
     char *path;
 
-    if (asprintf(&path, "%.*s%s", stem, out, suffix) < 0) {
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (strcmp(array, suffixes[i].array) == 0)
+            suffix = suffixes[i].suffix;
+    }
+    int len = suffix != NULL ? asprintf(&path, "%.*s%s", stem, out, suffix)
+                             : asprintf(&path, "%.*s.%s.npy", stem, out, array);
+    if (len < 0) {
         mr_say_errno(ENOMEM, "%s", out);
         return false;
     }
@@ -91,49 +97,70 @@ static bool open_file(struct mr_npy *npy, const char *out, const char *suffix)
     return good;
 }
 
+/* Open the file for the samples, so that an unwritable folder is reported at once. */
 static bool open_output(struct output *output, const struct mr_feed *feed,
                         const struct export_args *args)
 {
-    bool good = true;
-
-    *output = (struct output){.start_s = mr_progress_now()};
+    *output = (struct output){.path = args->out, .start_s = mr_progress_now()};
     mr_progress_init(&output->progress);
-    for (int i = 0; good && i < N_FILES; i++)
-        good = open_file(&output->npy[i], args->out, files[i].suffix);
-    return good &&
+    output->n_files = 1;
+    return open_file(&output->npy[0], args->out, "image") &&
            (args->explain == NULL || mr_explain_lines_open(&output->lines, feed, args->explain));
 }
 
 static void close_output(struct output *output)
 {
     mr_progress_clear(&output->progress);
-    for (int i = 0; i < N_FILES; i++)
+    for (uint32_t i = 0; i < output->n_files; i++)
         mr_temporary_file_close(&output->npy[i].file);
     mr_explain_lines_close(&output->lines);
 }
 
-static const mr_array *find_array(const mr_batch *batch, int file)
+/* Open the files of the other arrays, when the first batch shows which there are. */
+static bool open_arrays(struct output *output, const mr_batch *batch)
 {
-    return files[file].array != NULL ? mr_batch_array(batch, files[file].array)
-                                     : mr_batch_array_at(batch, 0);
+    bool good = true;
+
+    for (uint32_t i = output->n_files; good && i < mr_batch_n_arrays(batch); i++) {
+        good = i < MAX_FILES &&
+               open_file(&output->npy[i], output->path, mr_batch_array_at(batch, i)->name);
+        output->n_files += good;
+    }
+    return good;
+}
+
+static bool append_array(struct output *output, const mr_batch *batch, uint32_t i, bool has_rows)
+{
+    const mr_array *before = i > 0 ? mr_batch_array_at(batch, i - 1) : NULL;
+    mr_array array = *mr_batch_array_at(batch, i);
+    bool is_offsets = before != NULL && before->row_offsets == array.data;
+
+    if (!has_rows)
+        array.shape[0] = is_offsets ? 1 : 0;
+    return is_offsets ? mr_npy_append_offsets(&output->npy[i], &array)
+                      : mr_npy_append(&output->npy[i], &array);
+}
+
+/* Without has_rows, only the dtypes and shapes of the arrays count. */
+static bool append_arrays(struct output *output, const mr_batch *batch, bool has_rows)
+{
+    bool good = open_arrays(output, batch);
+
+    for (uint32_t i = 0; good && i < output->n_files; i++)
+        good = append_array(output, batch, i, has_rows);
+    return good;
 }
 
 static bool append_batch(struct output *output, const mr_batch *batch)
 {
-    bool good = true;
-
-    for (int i = 0; good && i < N_FILES; i++) {
-        const mr_array *array = find_array(batch, i);
-        if (array != NULL)
-            good = mr_npy_append(&output->npy[i], array);
-    }
-    return good &&
+    output->n_rows += mr_batch_size(batch);
+    return append_arrays(output, batch, true) &&
            (output->lines.file.path == NULL || mr_explain_lines_append(&output->lines, batch));
 }
 
 static void show_progress(struct output *output, int64_t n_samples)
 {
-    int64_t rows = output->npy[INDICES].shape[0];
+    int64_t rows = output->n_rows;
     double seconds = mr_progress_now() - output->start_s;
 
     if (mr_progress_due(&output->progress))
@@ -167,7 +194,6 @@ static int append_no_rows(struct mr_feed *feed, struct output *output,
                           mr_loader_options loader_options)
 {
     mr_batch *batch;
-    bool good = true;
 
     loader_options.world_size = 1;
     loader_options.rank = 0;
@@ -184,42 +210,25 @@ static int append_no_rows(struct mr_feed *feed, struct output *output,
     mr_status status = mr_feed_next(feed, NULL, NULL, &batch);
     if (status != MR_OK)
         return mr_say_status(status, mr_loader_error(feed->loader));
-    for (int i = 0; good && i < N_FILES; i++) {
-        const mr_array *array = find_array(batch, i);
-        if (array != NULL) {
-            mr_array none = *array;
-            none.shape[0] = 0;
-            good = mr_npy_append(&output->npy[i], &none);
-        }
-    }
+    bool good = append_arrays(output, batch, false);
     mr_batch_release(batch);
     return good ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
-/* True if the file is always written, or its array was in the batches. */
-static bool is_wanted(const struct output *output, int file)
+/* The files get their names: the samples are the last. */
+static int finish_output(struct output *output, const char *out)
 {
-    return !files[file].optional || output->npy[file].header_bytes > 0;
-}
-
-static int finish_output(const struct mr_feed *feed, struct output *output, const char *out)
-{
-    mr_dtype dtype = mr_loader_resolved(feed->loader)->dtype;
-    const struct mr_npy *images = &output->npy[IMAGES];
-    struct mr_temporary_file *all[N_FILES + 1];
+    const struct mr_npy *images = &output->npy[0];
+    struct mr_temporary_file *all[MAX_FILES + 1];
     size_t n = 0;
     bool good = output->lines.file.path == NULL || mr_temporary_file_sync(&output->lines.file);
 
-    for (int i = 0; good && i < N_FILES; i++)
-        good = !is_wanted(output, i) ||
-               mr_npy_finish(&output->npy[i],
-                             i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
+    for (uint32_t i = 0; good && i < output->n_files; i++)
+        good = mr_npy_finish(&output->npy[i]);
     if (output->lines.file.path != NULL)
         all[n++] = &output->lines.file;
-    for (int i = 0; i < N_FILES; i++) {
-        if (is_wanted(output, i))
-            all[n++] = &output->npy[i].file;
-    }
+    for (uint32_t i = 1; i <= output->n_files; i++)
+        all[n++] = &output->npy[i % output->n_files].file;
     if (!good || !mr_temporary_file_rename_all(all, n))
         return MR_EXIT_FAILED;
     printf("%s: %s (", out, mr_dtype_name(images->dtype));
@@ -251,10 +260,10 @@ static int export_epoch(const struct export_args *args)
         exit_status = write_epoch(&feed, &output);
         mr_feed_report_damage(&feed);
     }
-    if (exit_status == MR_EXIT_OK && output.npy[IMAGES].header_bytes == 0)
+    if (exit_status == MR_EXIT_OK && output.npy[0].header_bytes == 0)
         exit_status = append_no_rows(&feed, &output, loader_options);
     if (exit_status == MR_EXIT_OK)
-        exit_status = finish_output(&feed, &output, args->out);
+        exit_status = finish_output(&output, args->out);
     close_output(&output);
     mr_feed_close(&feed);
     return exit_status;

@@ -97,7 +97,7 @@ static bool rows_are_dense(const mr_array *array)
             return false;
         stride *= array->shape[i];
     }
-    return array->row_offsets == NULL;
+    return true;
 }
 
 static bool shape_fits(const struct mr_npy *npy, const mr_array *array)
@@ -109,7 +109,7 @@ static bool shape_fits(const struct mr_npy *npy, const mr_array *array)
     return same && rows_are_dense(array);
 }
 
-bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
+static bool append_rows(struct mr_npy *npy, const mr_array *array)
 {
     const char *data = array->data;
     bool good = npy->header_bytes > 0 || write_first_header(npy, array);
@@ -130,11 +130,36 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
     return good;
 }
 
-bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype)
+bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
 {
-    mr_array none = {
-        .name = "", .dtype = dtype, .ndim = 1, .strides = {(int64_t)mr_dtype_size(dtype)}};
-    bool good = npy->header_bytes > 0 || write_first_header(npy, &none);
+    mr_array values = *array;
 
-    return good && write_header(npy) && mr_temporary_file_sync(&npy->file);
+    if (array->row_offsets != NULL) {
+        values.ndim = 1;
+        values.shape[0] = array->shape[0] > 0 ? array->n_values : 0;
+        values.strides[0] = (int64_t)mr_dtype_size(array->dtype);
+    }
+    return append_rows(npy, &values);
+}
+
+bool mr_npy_append_offsets(struct mr_npy *npy, const mr_array *offsets)
+{
+    const int64_t *from = offsets->data;
+    int64_t base = npy->end, end = 0;
+    bool is_first = npy->header_bytes == 0, good = true;
+    mr_array one = *offsets;
+
+    one.shape[0] = 1;
+    one.data = &end;
+    for (int64_t i = is_first ? 0 : 1; good && i < offsets->shape[0]; i++) {
+        end = base + from[i];
+        good = append_rows(npy, &one);
+        npy->end = end;
+    }
+    return good;
+}
+
+bool mr_npy_finish(struct mr_npy *npy)
+{
+    return write_header(npy) && mr_temporary_file_sync(&npy->file);
 }

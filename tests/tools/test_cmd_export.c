@@ -14,6 +14,9 @@
 #include <cmocka.h>
 
 #include "tests/support/assert_words.h"
+#include "tests/support/folder.h"
+#include "tests/support/images.h"
+#include "tests/support/shards.h"
 #include "tests/tools/npy_file.h"
 #include "tests/tools/run_command.h"
 
@@ -400,6 +403,54 @@ static void target_is_refused_before_the_data_are_opened(void **state)
     mr_run_free(&run);
 }
 
+/* 7 photographs in a tar, the i-th with a caption of i letters. */
+static void write_shard(void)
+{
+    struct mr_test_shard shard = {0};
+    for (int i = 0; i < 7; i++) {
+        struct mr_test_image image =
+            mr_test_jpeg(&(struct mr_test_jpeg){.width = 40, .height = 30, .seed = (uint32_t)i});
+        char name[32];
+        snprintf(name, sizeof name, "%03d.jpg", i);
+        mr_test_shard_add(&shard, name, image.bytes, image.len);
+        snprintf(name, sizeof name, "%03d.txt", i);
+        mr_test_shard_add(&shard, name, "abcdefg", (uint64_t)i);
+        mr_test_image_free(&image);
+    }
+    mr_test_shard_end(&shard);
+    mr_test_folder_write(".", "shard.tar", shard.bytes, shard.len);
+    mr_test_shard_free(&shard);
+}
+
+static void extra_members_are_values_and_offsets(void **state)
+{
+    struct mr_npy_file values, offsets, geometry;
+    struct mr_run run = {0};
+    int64_t at = 0;
+
+    (void)state;
+    write_shard();
+    mr_run_command(&run, "export", "tar:shard.tar?label=none&keep=txt:9", "--transform", "train:16",
+                   "--no-shuffle", "--batch-size", "3", "--out", "shard.npy", NULL);
+    assert_int_equal(run.status, 0);
+    mr_npy_file_read(&values, "shard.txt.npy");
+    mr_npy_file_read(&offsets, "shard.txt.offsets.npy");
+    mr_npy_file_read(&geometry, "shard.geometry.npy");
+    assert_shape(&values, "|u1", 1, (int64_t[]){21});
+    assert_shape(&offsets, "<i8", 1, (int64_t[]){8});
+    assert_shape(&geometry, "<i4", 2, (int64_t[]){7, 8});
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(mr_npy_file_i64(&offsets, (size_t)i), at);
+        assert_memory_equal(values.data + at, "abcdefg", (size_t)i);
+        at += i;
+    }
+    assert_int_equal(mr_npy_file_i64(&offsets, 7), at);
+    mr_npy_file_free(&values);
+    mr_npy_file_free(&offsets);
+    mr_npy_file_free(&geometry);
+    mr_run_free(&run);
+}
+
 static void a_mixed_epoch_has_its_labels(void **state)
 {
     enum { BATCH = 5, CLASSES = 4 };
@@ -453,6 +504,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_files_describe_one_epoch),
+        cmocka_unit_test(extra_members_are_values_and_offsets),
         cmocka_unit_test(a_mixed_epoch_has_its_labels),
         cmocka_unit_test(seed_epoch_and_order_are_those_of_the_order_command),
         cmocka_unit_test(workers_batch_size_and_reader_change_nothing),
