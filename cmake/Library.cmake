@@ -211,6 +211,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/decisions ${PROJECT_SOURCE_DIR}/doc
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/dataset/extending
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/dataset
         FILES_MATCHING PATTERN *.patch)
+install(FILES ${PROJECT_SOURCE_DIR}/tests/loader/column/brightness.patch
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/loader/column)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/results DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c
      ${PROJECT_SOURCE_DIR}/examples/*.cu ${PROJECT_SOURCE_DIR}/examples/*.h
