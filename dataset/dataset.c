@@ -60,6 +60,9 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
     mr_dataset_options resolved;
     mr_status status =
         mr_options_copy(&resolved, sizeof resolved, options, "mr_dataset_options", error);
+    if (status == MR_OK)
+        status = mr_options_check_reserved(resolved.reserved, sizeof resolved.reserved,
+                                           "mr_dataset_options", error);
     struct mr_spec parsed;
     if (status == MR_OK)
         status = mr_spec_parse(spec, mr_kinds, &parsed, error);
@@ -89,6 +92,9 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     struct mr_sample_kind kind;
     mr_dataset *dataset = NULL;
     mr_status status = mr_options_copy(&copy, sizeof copy, callbacks, "mr_callbacks", error);
+    if (status == MR_OK)
+        status =
+            mr_options_check_reserved(&copy.reserved, sizeof copy.reserved, "mr_callbacks", error);
     if (status == MR_OK)
         status = mr_callbacks_check(&copy, &kind, error);
     if (status == MR_OK)

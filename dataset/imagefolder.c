@@ -159,7 +159,7 @@ static mr_status push_name(struct listing *listing, size_t folder, const char *n
     folder_at(listing, folder)->n_names++;
     listing->n_found++;
     if (listing->options->progress && listing->n_found % PROGRESS_STEP == 0)
-        listing->options->progress(listing->options->progress_user, listing->n_found);
+        listing->options->progress(listing->options->user, listing->n_found);
     return MR_OK;
 }
 
@@ -309,7 +309,7 @@ static mr_status list_class(struct listing *listing, const char *name, uint64_t 
 static void report_progress(const struct listing *listing)
 {
     if (listing->options->progress && listing->n_found % PROGRESS_STEP != 0)
-        listing->options->progress(listing->options->progress_user, listing->n_found);
+        listing->options->progress(listing->options->user, listing->n_found);
 }
 
 /* List all images below the root, without classes. */

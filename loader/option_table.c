@@ -2,6 +2,8 @@
 /* The limits and defaults of each single option. resolve.c checks options against each other. */
 #include "loader/option_table.h"
 
+#include "base/options.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -58,9 +60,9 @@ const struct mr_option mr_option_table[] = {
     {OPTION(dtype), .words = dtypes, .n_named = 4, .aliases = dtype_aliases},
     {OPTION(layout), .words = layouts},
     {OPTION(pad_channels), .words = paddings},
+    {OPTION(soft_labels), .lo = 1, .hi = UINT64_C(1) << 20},
     {OPTION(drop_last)},
     {OPTION(allow_empty_epoch)},
-    {OPTION(no_shuffle)},
     {OPTION(rank), .lo = 0, .hi = UINT32_MAX},
     {OPTION(world_size), .lo = 1, .hi = UINT32_MAX, .standard = 1},
     {OPTION(tail), .words = tails},
@@ -68,7 +70,15 @@ const struct mr_option mr_option_table[] = {
     {OPTION(seed), .lo = 0, .hi = UINT64_MAX},
     {OPTION(epoch), .lo = 0, .hi = UINT64_MAX},
     {OPTION(n_epochs), .lo = 0, .hi = UINT64_MAX},
+    {OPTION(no_shuffle)},
     {OPTION(allow_same_epoch)},
+    {OPTION(no_replacement)},
+    {OPTION(repeat), .lo = 1, .hi = 65535},
+    {OPTION(repeat_form), .words = repeats},
+    {OPTION(n_draws), .lo = 1, .hi = UINT64_C(1) << 40},
+    {OPTION(weights)},
+    {OPTION(weight_values)},
+    {LENGTH(n_weight_values)},
     {OPTION(num_workers), .lo = 1, .hi = MR_MAX_WORKERS, .words = no_workers},
     {OPTION(start), .words = starts},
     {OPTION(nice), .lo = 0, .hi = 19},
@@ -94,20 +104,12 @@ const struct mr_option mr_option_table[] = {
     {OPTION(label_device)},
     {OPTION(pin_memory)},
     {OPTION(finish_on_host)},
+    {OPTION(with_timing)},
+    {OPTION(trace)},
     {OPTION(cache_slowdown), .lo = 1, .hi = 100, .standard = 25, .words = idle},
     {OPTION(cache_form), .words = forms},
     {OPTION(cache)},
     {OPTION(cache_bytes), .lo = 1, .hi = UINT64_MAX, .is_bytes = true},
-    {OPTION(with_timing)},
-    {OPTION(trace)},
-    {OPTION(repeat), .lo = 1, .hi = 65535},
-    {OPTION(repeat_form), .words = repeats},
-    {OPTION(no_replacement)},
-    {OPTION(n_draws), .lo = 1, .hi = UINT64_C(1) << 40},
-    {OPTION(weights)},
-    {OPTION(weight_values)},
-    {LENGTH(n_weight_values)},
-    {OPTION(soft_labels), .lo = 1, .hi = UINT64_C(1) << 20},
 };
 enum { N_OPTIONS = sizeof mr_option_table / sizeof *mr_option_table };
 const size_t mr_option_table_n = N_OPTIONS;
@@ -168,9 +170,25 @@ static mr_status resolve_number(const struct mr_option *option, uint64_t *value,
     return MR_OK;
 }
 
+static mr_status check_reserved(const mr_loader_options *o, mr_error *error)
+{
+    const struct {
+        const uint8_t *bytes;
+        size_t n;
+    } fields[] = {{o->reserved_batch, sizeof o->reserved_batch},
+                  {o->reserved_order, sizeof o->reserved_order},
+                  {o->reserved_workers, sizeof o->reserved_workers},
+                  {o->reserved_devices, sizeof o->reserved_devices}};
+    mr_status status = MR_OK;
+    for (size_t i = 0; status == MR_OK && i < sizeof fields / sizeof *fields; i++)
+        status =
+            mr_options_check_reserved(fields[i].bytes, fields[i].n, "mr_loader_options", error);
+    return status;
+}
+
 mr_status mr_option_table_resolve(mr_loader_options *options, mr_error *error)
 {
-    mr_status status = MR_OK;
+    mr_status status = check_reserved(options, error);
     for (size_t i = 0; status == MR_OK && i < N_OPTIONS; i++) {
         const struct mr_option *option = &mr_option_table[i];
         void *field = (char *)options + option->offset;

@@ -128,8 +128,8 @@ static mr_status check_mixing(const struct mr_host *host, mr_dataset *dataset,
         return mr_error_set(error, MR_ERR_INVALID, "%s needs an even batch_size, not %u", name,
                             o->batch_size);
     if (o->soft_labels != 0 && mr_dataset_n_classes(dataset) > o->soft_labels)
-        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the dataset has %u classes",
-                            (unsigned long long)o->soft_labels, mr_dataset_n_classes(dataset));
+        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the dataset has %u classes",
+                            o->soft_labels, mr_dataset_n_classes(dataset));
     return MR_OK;
 }
 
@@ -156,8 +156,8 @@ mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
         return status;
     bool mixes = mr_transform_mixes(transform);
     if (!mixes && o->soft_labels != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the transform does not mix",
-                            (unsigned long long)o->soft_labels);
+        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the transform does not mix",
+                            o->soft_labels);
     bool on_device = is_finished_on_device(host, kind, mixes);
     status = compile_plan(dataset, transform, o, on_device ? MR_NHWC : o->layout, plan_out, error);
     if (status == MR_OK && mixes)

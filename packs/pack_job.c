@@ -48,7 +48,10 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
 {
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_pack_options", error);
     if (status == MR_OK)
-        status = check_below("encoding", (uint64_t)o->encoding, MR_PACK_DCT, error);
+        status =
+            mr_options_check_reserved(o->reserved, sizeof o->reserved, "mr_pack_options", error);
+    if (status == MR_OK)
+        status = check_below("encoding", o->encoding, MR_PACK_DCT, error);
     if (status == MR_OK)
         status = check_below("max_side", o->max_side, MAX_SIDE, error);
     if (status == MR_OK)
@@ -58,7 +61,7 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
     if (status == MR_OK)
         status = check_below("num_workers", o->num_workers, MAX_WORKERS, error);
     if (status == MR_OK)
-        status = check_below("jpeg_decoder", (uint64_t)o->jpeg_decoder, MR_JPEG_STOCK, error);
+        status = check_below("jpeg_decoder", o->jpeg_decoder, MR_JPEG_STOCK, error);
     if (status != MR_OK)
         return status;
     if (o->encoding == MR_PACK_DEFAULT)

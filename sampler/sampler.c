@@ -314,6 +314,9 @@ mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **samp
     mr_sampler_options resolved;
     mr_status status =
         mr_options_copy(&resolved, sizeof resolved, options, "mr_sampler_options", error);
+    if (status == MR_OK)
+        status = mr_options_check_reserved(resolved.reserved, sizeof resolved.reserved,
+                                           "mr_sampler_options", error);
     if (status != MR_OK)
         return status;
     if (resolved.world_size == 0)

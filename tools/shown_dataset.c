@@ -12,7 +12,7 @@ mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec,
         shown = *options;
     mr_progress_init(progress);
     shown.progress = mr_progress_files;
-    shown.progress_user = progress;
+    shown.user = progress;
     mr_status status = mr_dataset_open(spec, &shown, dataset_out, error);
     mr_progress_clear(progress);
     return status;

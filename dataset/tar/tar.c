@@ -192,7 +192,7 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
     builder->header.n_files++;
     builder->header.n_samples += samples->n;
     if (status == MR_OK && opening->options->progress)
-        opening->options->progress(opening->options->progress_user, builder->header.n_samples);
+        opening->options->progress(opening->options->user, builder->header.n_samples);
     return status;
 }
 

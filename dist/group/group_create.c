@@ -188,9 +188,11 @@ mr_status mr_group_create(const mr_group_options *options, mr_group **group_out,
         return mr_error_set(error, MR_ERR_INVALID, "group_out is NULL");
     *group_out = NULL;
     mr_status status = mr_options_copy(&known, sizeof known, options, "mr_group_options", error);
-    if (status)
-        return status;
-    status = check_device(&known, error);
+    if (!status)
+        status = mr_options_check_reserved(&known.reserved, sizeof known.reserved,
+                                           "mr_group_options", error);
+    if (!status)
+        status = check_device(&known, error);
     if (status)
         return status;
     if (known.timeout_ms == 0)

@@ -67,6 +67,9 @@ static mr_status resolve_options(struct run *run, const mr_launch_options *optio
 {
     mr_launch_options *o = &run->options;
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_launch_options", error);
+    if (status == MR_OK)
+        status =
+            mr_options_check_reserved(o->reserved, sizeof o->reserved, "mr_launch_options", error);
     if (status != MR_OK)
         return status;
     o->nnodes = o->nnodes ? o->nnodes : 1;

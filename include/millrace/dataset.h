@@ -16,12 +16,13 @@ typedef struct mr_dataset_options {
     size_t struct_size;
     bool allow_empty_classes; /* imagefolder: accept class folders without an image; default: such
                                  a folder is an error */
+    uint8_t reserved[7];      /* 0 */
     /*
      * Called from time to time while a folder is listed or shards are indexed, with the number of
      * files or samples found so far; NULL: not called.
      */
     void (*progress)(void *user, uint64_t n_files);
-    void *progress_user;
+    void *user; /* for progress */
 } mr_dataset_options;
 
 #define MR_DATASET_OPTIONS_INIT MR_STRUCT_INIT(mr_dataset_options)
@@ -68,6 +69,7 @@ typedef struct mr_sample {
     size_t len_bytes;
     bool encoded;             /* true: bytes of an image file; false: elements of the callbacks'
                                  dtype and shape */
+    uint8_t reserved[7];      /* 0 */
     int64_t label;            /* used if labels are one int64 and label_record is NULL */
     const void *label_record; /* a label of the callbacks' label_dtype and label_shape */
     void *cookie;             /* for release; the library does not use it */
@@ -95,15 +97,17 @@ typedef struct mr_callbacks {
      * Raw samples only: dtype and shape of a sample; images are u8 with 3 dimensions. With ndim 0
      * samples are image files.
      */
-    mr_dtype dtype;
+    uint32_t dtype; /* an mr_dtype */
     uint32_t ndim;
     int64_t shape[MR_MAX_NDIM - 1];
-    mr_layout layout; /* of a raw image: MR_NCHW (default): shape is C,H,W; MR_NHWC: H,W,C */
+    uint32_t layout;   /* an mr_layout, of a raw image: MR_NCHW (default): shape is C,H,W; MR_NHWC:
+                          H,W,C */
+    uint32_t reserved; /* 0 */
     /*
      * Dtype and shape of labels that are arrays. With label_ndim 0 and the default dtype a label is
      * one int64.
      */
-    mr_dtype label_dtype;
+    uint32_t label_dtype; /* an mr_dtype */
     uint32_t label_ndim;
     int64_t label_shape[MR_MAX_NDIM - 1];
 } mr_callbacks;
@@ -193,8 +197,8 @@ typedef struct mr_sample_info {
     uint32_t width;  /* 0 if unknown */
     uint32_t height;
     uint32_t channels;
+    uint32_t orientation; /* EXIF's, 1 to 8; 0 for samples that are not image files */
     uint64_t len_bytes;
-    uint64_t orientation; /* EXIF's, 1 to 8; 0 for samples that are not image files */
 } mr_sample_info;
 
 #define MR_SAMPLE_INFO_INIT MR_STRUCT_INIT(mr_sample_info)

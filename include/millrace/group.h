@@ -39,6 +39,7 @@ typedef struct mr_group_options {
     uint32_t world_size; /* 0: from the launcher's environment; a program without a launcher is a
                             world of one */
     uint32_t timeout_ms; /* for the rendezvous and for each collective; 0 means 600 000 */
+    uint32_t reserved;   /* 0 */
     const char *device;  /* for nccl: "cuda:N" or "cuda:local" (N is the local rank, or the only
                             visible GPU); default: none, which nccl refuses unless nccl_comm is
                             given. "cuda:..." with gloo or mpi is MR_ERR_INVALID */

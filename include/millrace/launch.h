@@ -17,13 +17,14 @@ typedef struct mr_launch_options {
     uint32_t nproc;         /* ranks on this machine, 1 to MR_MAX_PROCS; required */
     uint32_t nnodes;        /* number of machines; 0 means 1 */
     uint32_t node_rank;     /* number of this machine, 0 to nnodes - 1 */
+    uint32_t grace_ms;      /* after one rank has failed: time between SIGTERM and SIGKILL for the
+                               other ranks; 0 means 500 */
     const char *rendezvous; /* "HOST:PORT" of rank 0's machine; required if nnodes > 1; default:
                                127.0.0.1 and a free port */
     const char *log_dir;    /* directory for one log per rank, rank-N.log; default: lines go to
                                stdout and stderr with the rank's number */
     bool no_prefix;         /* print lines without the rank's number */
-    uint32_t grace_ms;      /* after one rank has failed: time between SIGTERM and SIGKILL for the
-                               other ranks; 0 means 500 */
+    uint8_t reserved[7];    /* 0 */
 } mr_launch_options;
 
 #define MR_LAUNCH_OPTIONS_INIT MR_STRUCT_INIT(mr_launch_options)

@@ -65,28 +65,49 @@ typedef struct mr_loader_options {
     size_t struct_size;
 
     /* What a batch is */
-    uint32_t batch_size;    /* 1 to 65535; 0 means 64 */
-    mr_dtype dtype;         /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16. Pixels of float
-                               dtypes are 0 to 1, or as the transform's normalize makes them */
-    mr_layout layout;       /* of images; default: MR_NCHW */
-    uint32_t pad_channels;  /* 4 or 8: pad images with zero channels to this number; 0: no
-                               padding */
-    bool drop_last;         /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
-    bool allow_empty_epoch; /* accept epochs of 0 batches: a dataset smaller than a batch with
-                               drop_last, or than world_size with MR_TAIL_DROP; default:
-                               mr_loader_create() returns MR_ERR_INVALID */
+    uint32_t batch_size;       /* 1 to 65535; 0 means 64 */
+    uint32_t dtype;            /* an mr_dtype, of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16.
+                                  Pixels of float dtypes are 0 to 1, or as the transform's normalize
+                                  makes them */
+    uint32_t layout;           /* an mr_layout, of images; default: MR_NCHW */
+    uint32_t pad_channels;     /* 4 or 8: pad images with zero channels to this number; 0: no
+                                  padding */
+    uint32_t soft_labels;      /* if the transform mixes rows (docs/formats.md): number of classes
+                                  of the array "soft_label", up to 2^20; 0: no such array. At least
+                                  the dataset's number of classes, if that is known */
+    bool drop_last;            /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
+    bool allow_empty_epoch;    /* accept epochs of 0 batches: a dataset smaller than a batch with
+                                  drop_last, or than world_size with MR_TAIL_DROP; default:
+                                  mr_loader_create() returns MR_ERR_INVALID */
+    uint8_t reserved_batch[2]; /* 0, as all fields reserved_... */
 
     /* Order and shard */
-    bool no_shuffle;       /* sequential order; default: shuffled */
     uint32_t rank;         /* 0 to world_size - 1 */
     uint32_t world_size;   /* 0 means 1 */
-    mr_tail tail;          /* default: MR_TAIL_PAD */
-    mr_order order;        /* default: MR_ORDER_TORCH */
+    uint32_t tail;         /* an mr_tail; default: MR_TAIL_PAD */
+    uint32_t order;        /* an mr_order; default: MR_ORDER_TORCH */
     uint64_t seed;         /* of the order and of all random draws; default: 0 */
     uint64_t epoch;        /* the first epoch of the loader; default: 0 */
     uint64_t n_epochs;     /* number of epochs that the program will use; after the last one nothing
                               is decoded ahead; 0: unknown */
+    bool no_shuffle;       /* sequential order; default: shuffled */
     bool allow_same_epoch; /* do not warn if an epoch is used twice while shuffling */
+
+    /* Repetition and weights, as in mr_sampler_options */
+    bool no_replacement; /* with weights: draw no sample twice in an epoch */
+    uint8_t reserved_order[5];
+    uint32_t repeat;             /* 1 to 65535: repeated augmentation, with new random draws for
+                                    each repetition; 0: none. Not with weights, and only with
+                                    MR_TAIL_PAD */
+    uint32_t repeat_form;        /* an mr_repeat_form, with repeat; default:
+                                    MR_REPEAT_TORCHVISION */
+    uint64_t n_draws;            /* with weights: draws of an epoch over all ranks; 0 means the
+                                    number of samples */
+    const char *weights;         /* draw samples in proportion to the weights in this .npy file, <f8
+                                    or <f4; NULL or "": none */
+    const double *weight_values; /* instead of weights: the weights themselves, one for each
+                                    sample; copied; NULL in mr_loader_resolved() */
+    uint64_t n_weight_values;    /* entries of weight_values: the number of samples */
 
     /* Workers and reading */
     uint32_t num_workers; /* at most MR_MAX_WORKERS, or MR_NO_WORKERS. 0 means 4 for each device
@@ -94,29 +115,30 @@ typedef struct mr_loader_options {
                              the launcher's CPUs, or fewer if a cgroup's quota allows fewer, divided
                              by the ranks of this machine; at least 1, at most the CPUs of this
                              process's mask (docs/training.md) */
-    mr_start start;       /* default: MR_START_EXEC, or MR_START_FORK for callbacks */
+    uint32_t start;       /* an mr_start; default: MR_START_EXEC, or MR_START_FORK for callbacks */
     int32_t nice;         /* added to the workers' nice level, 0 to 19; default: 0 */
-    mr_affinity affinity; /* default: MR_AFFINITY_NONE */
+    uint32_t affinity;    /* an mr_affinity; default: MR_AFFINITY_NONE */
     const int32_t *affinity_cpus; /* with MR_AFFINITY_LIST: the numbers of the CPUs */
     uint32_t n_affinity_cpus;
-    mr_reader_kind reader;        /* default: MR_READER_AUTO */
-    mr_jpeg_decoder jpeg_decoder; /* default: MR_JPEG_AUTO */
-    uint32_t read_ahead;          /* reads in flight per worker, 1 to 64; 0 means 4 */
-    uint32_t n_slots;    /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen
-                            from batch_size and num_workers */
-    bool wait_when_lent; /* if every slot or buffer is lent, mr_loader_next() waits until another
-                            thread releases a batch; default: it returns MR_ERR_STATE at once */
-    bool no_huge_pages;  /* use pages of the usual size for batches; default: larger pages if the
-                            kernel offers them */
+    uint32_t reader;       /* an mr_reader_kind; default: MR_READER_AUTO */
+    uint32_t jpeg_decoder; /* an mr_jpeg_decoder; default: MR_JPEG_AUTO */
+    uint32_t read_ahead;   /* reads in flight per worker, 1 to 64; 0 means 4 */
+    uint32_t n_slots;      /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from
+                              batch_size and num_workers */
+    bool wait_when_lent;   /* if every slot or buffer is lent, mr_loader_next() waits until another
+                              thread releases a batch; default: it returns MR_ERR_STATE at once */
+    bool no_huge_pages;    /* use pages of the usual size for batches; default: larger pages if the
+                              kernel offers them */
+    bool verify_packs;     /* for packs: read each sample whole, not only the rows of its crop, and
+                              compare its checksum before use; a difference is damage. Rows of
+                              MR_PACK_DCT are always compared. Without this option, altered bytes
+                              of other encodings mostly decode to other pixels without an error
+                              (docs/formats.md) */
+    uint8_t reserved_workers[1];
 
     /* Damaged samples */
-    bool verify_packs;      /* for packs: read each sample whole, not only the rows of its crop, and
-                               compare its checksum before use; a difference is damage. Rows of
-                               MR_PACK_DCT are always compared. Without this option, altered bytes
-                               of other encodings mostly decode to other pixels without an error
-                               (docs/formats.md) */
-    mr_on_error on_error;   /* default: MR_ON_ERROR_FAIL */
-    uint32_t time_limit_ms; /* for decoding one sample; 0 means 60 000 */
+    uint32_t on_error;       /* an mr_on_error; default: MR_ON_ERROR_FAIL */
+    uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
     uint64_t max_file_bytes; /* larger files and packed samples are damaged; 0 means 1 GiB */
     uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow.
                                 Independent of this, a JPEG whose scans together visit more than
@@ -132,46 +154,30 @@ typedef struct mr_loader_options {
     uint32_t n_devices;
     uint32_t n_buffers;       /* batches that are on a device at once, 2 to 64; 0 means 3 */
     const char *label_device; /* the device of all arrays but the images; default: the images' */
-    bool pin_memory;     /* with device "host": page-lock the batches' memory with CUDA, for copies
-                            that the program makes, and wait for the streams that batches are
-                            released on (docs/gpu.md). If that is not possible, a log line says why,
-                            and mr_loader_resolved() has false */
-    bool finish_on_host; /* workers make floats and layout, and floats are copied to the device;
-                            default: u8 is copied, and the device makes floats and layout */
-
-    /* Cache */
-    uint32_t cache_slowdown;  /* percentage of the workers' time, beside idle time, that filling the
-                                 cache may take: 1 to 100; 0 means 25; MR_CACHE_WHEN_IDLE */
-    mr_cache_form cache_form; /* default: MR_CACHE_FORM_AUTO; mr_loader_resolved() has the form that
-                                 was chosen */
-    const char *cache;        /* directory in which workers store image files packed or indexed, for
-                                 later epochs, later runs and other loaders; created if it does not
-                                 exist; NULL or "": no cache (docs/cache.md) */
-    uint64_t cache_bytes;     /* limit on the size of the cache; 0: the free space of the disk */
+    bool pin_memory;          /* with device "host": page-lock the batches' memory with CUDA, for
+                                 copies that the program makes, and wait for the streams that
+                                 batches are released on (docs/gpu.md). If that is not possible, a
+                                 log line says why, and mr_loader_resolved() has false */
+    bool finish_on_host;      /* workers make floats and layout, and floats are copied to the
+                                 device; default: u8 is copied, and the device makes floats and
+                                 layout */
 
     /* Diagnostics */
-    bool with_timing;  /* measure the time of each stage for the statistics */
+    bool with_timing; /* measure the time of each stage for the statistics */
+    uint8_t reserved_devices[5];
     const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE,
                           if set; "": none. If another loader is writing FILE, the trace goes to
                           FILE.2, FILE.3, ... */
 
-    /* Repetition and weights, as in mr_sampler_options */
-    uint32_t repeat;            /* 1 to 65535: repeated augmentation, with new random draws for each
-                                   repetition; 0: none. Not with weights, and only with
-                                   MR_TAIL_PAD */
-    mr_repeat_form repeat_form; /* with repeat; default: MR_REPEAT_TORCHVISION */
-    bool no_replacement;        /* with weights: draw no sample twice in an epoch */
-    uint64_t n_draws;    /* with weights: draws of an epoch over all ranks; 0 means the number of
-                            samples */
-    const char *weights; /* draw samples in proportion to the weights in this .npy file, <f8 or
-                            <f4; NULL or "": none */
-    const double *weight_values; /* instead of weights: the weights themselves, one for each
-                                    sample; copied; NULL in mr_loader_resolved() */
-    uint64_t n_weight_values;    /* entries of weight_values: the number of samples */
-
-    /* Mixing, if the transform ends with it (docs/formats.md) */
-    uint64_t soft_labels; /* number of classes of the array "soft_label", up to 2^20; 0: no such
-                             array. At least the dataset's number of classes, if that is known */
+    /* Cache */
+    uint32_t cache_slowdown; /* percentage of the workers' time, beside idle time, that filling the
+                                cache may take: 1 to 100; 0 means 25; MR_CACHE_WHEN_IDLE */
+    uint32_t cache_form;     /* an mr_cache_form; default: MR_CACHE_FORM_AUTO; mr_loader_resolved()
+                                has the form that was chosen */
+    const char *cache;       /* directory in which workers store image files packed or indexed, for
+                                later epochs, later runs and other loaders; created if it does not
+                                exist; NULL or "": no cache (docs/cache.md) */
+    uint64_t cache_bytes;    /* limit on the size of the cache; 0: the free space of the disk */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -415,13 +421,14 @@ typedef struct mr_loader_stats {
     uint32_t n_ready;          /* batches that are decoded now and not yet returned */
     uint32_t n_slots;
     uint32_t num_workers;   /* living worker processes or threads */
+    uint32_t n_buffers;     /* 0 if batches are lent from the slots */
+    uint32_t n_copying;     /* batches that are being copied to a device now */
+    uint32_t reserved;      /* 0 */
     uint64_t n_deaths;      /* workers that died and were replaced */
     double busy_share_min;  /* share of its time that the least busy worker spent on samples */
     double busy_share_mean; /* mean over workers */
     double busy_share_max;  /* the busiest worker */
     char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
-    uint32_t n_buffers;     /* 0 if batches are lent from the slots */
-    uint32_t n_copying;     /* batches that are being copied to a device now */
     double copying_mean;    /* mean of n_copying over the copies issued */
     uint64_t h2d_bytes;     /* copied to devices, in copies that have ended */
     uint64_t h2d_ns;        /* time of those copies on their streams; bytes / ns is GB/s */

@@ -51,24 +51,27 @@ typedef void mr_pack_notice(void *user, int64_t index, const char *name, const c
 /** Options of mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack(). */
 typedef struct mr_pack_options {
     size_t struct_size;
-    mr_pack_encoding encoding; /* default: MR_PACK_DCT */
-    bool no_index;             /* with MR_PACK_JPEG: store only the files; default: also an index of
-                                  each JPEG */
-    bool align;                /* begin each sample at a multiple of 4096 bytes */
-    bool shuffle;              /* store samples in a random order that follows from seed; default:
-                                  the dataset's order */
-    uint64_t seed;             /* with shuffle; default: 0 */
-    uint32_t max_side;   /* up to 65500: shrink larger images to this longest side; 0: keep sizes */
-    uint32_t resize;     /* up to 65500: resize images to this shortest side; 0: keep sizes. Not
-                            with max_side */
-    uint32_t quality;    /* 1 to 100: encode all JPEGs again with this quality; 0: encode only
-                            resized JPEGs again, with 90 */
-    uint64_t shard_size; /* bytes, at least 1 MiB; 0 means 1 GiB */
-    uint32_t num_workers;         /* threads, 1 to 256; 0: one for each usable CPU */
-    mr_jpeg_decoder jpeg_decoder; /* default: MR_JPEG_AUTO. MR_JPEG_STOCK makes no index */
-    uint64_t max_pixels; /* larger images are damaged; 0 means 178956970. Independent of this, a
-                            JPEG whose scans together visit more than 64000000 blocks of 8 x 8 is
-                            damaged (docs/formats.md) */
+    uint32_t encoding;     /* an mr_pack_encoding; default: MR_PACK_DCT */
+    uint32_t jpeg_decoder; /* an mr_jpeg_decoder; default: MR_JPEG_AUTO. MR_JPEG_STOCK makes no
+                              index */
+    uint32_t max_side;     /* up to 65500: shrink larger images to this longest side; 0: keep
+                              sizes */
+    uint32_t resize;       /* up to 65500: resize images to this shortest side; 0: keep sizes. Not
+                              with max_side */
+    uint32_t quality;      /* 1 to 100: encode all JPEGs again with this quality; 0: encode only
+                              resized JPEGs again, with 90 */
+    uint32_t num_workers;  /* threads, 1 to 256; 0: one for each usable CPU */
+    bool no_index;         /* with MR_PACK_JPEG: store only the files; default: also an index of
+                              each JPEG */
+    bool align;            /* begin each sample at a multiple of 4096 bytes */
+    bool shuffle;          /* store samples in a random order that follows from seed; default: the
+                              dataset's order */
+    uint8_t reserved[5];   /* 0 */
+    uint64_t seed;         /* with shuffle; default: 0 */
+    uint64_t shard_size;   /* bytes, at least 1 MiB; 0 means 1 GiB */
+    uint64_t max_pixels;   /* larger images are damaged; 0 means 178956970. Independent of this, a
+                              JPEG whose scans together visit more than 64000000 blocks of 8 x 8 is
+                              damaged (docs/formats.md) */
     /*
      * Called in the caller's thread, at most ten times a second; if it returns true, the call ends
      * with MR_ERR_CANCELED.

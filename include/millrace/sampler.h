@@ -46,24 +46,25 @@ typedef enum mr_repeat_form {
 /** Options of mr_sampler_create(). */
 typedef struct mr_sampler_options {
     size_t struct_size;
-    int64_t n_samples;   /* 0 to 2^40 */
-    uint32_t world_size; /* number of ranks (num_replicas); 0 means 1 */
-    uint32_t rank;       /* 0 to world_size - 1 */
-    bool no_shuffle;     /* sequential order; default: shuffled */
-    mr_tail tail;        /* default: MR_TAIL_PAD */
-    mr_order order;      /* default: MR_ORDER_TORCH */
-    uint64_t seed;       /* default: 0 */
-    uint64_t epoch;      /* the first epoch; default: 0 */
-    uint32_t repeat;     /* 1 to 65535: repeat each sample of the order this often, one after the
-                            other. Each rank takes n_samples / 256 * 256 / world_size places, so
-                            an epoch is about as long as without repeat. Not with weights, and only
-                            with MR_TAIL_PAD; 0: no repetition */
-    mr_repeat_form repeat_form;  /* with repeat; default: MR_REPEAT_TORCHVISION */
-    bool no_replacement;         /* with weights: draw no sample twice in an epoch */
-    uint64_t n_draws;            /* with weights: draws of an epoch over all ranks, up to 2^40; 0
-                                    means n_samples */
-    const char *weights;         /* draw samples in proportion to the weights in this file, which
-                                    numpy.save() wrote with <f8 or <f4; NULL: none */
+    int64_t n_samples;    /* 0 to 2^40 */
+    uint32_t world_size;  /* number of ranks (num_replicas); 0 means 1 */
+    uint32_t rank;        /* 0 to world_size - 1 */
+    uint32_t tail;        /* an mr_tail; default: MR_TAIL_PAD */
+    uint32_t order;       /* an mr_order; default: MR_ORDER_TORCH */
+    uint64_t seed;        /* default: 0 */
+    uint64_t epoch;       /* the first epoch; default: 0 */
+    uint32_t repeat;      /* 1 to 65535: repeat each sample of the order this often, one after the
+                             other. Each rank takes n_samples / 256 * 256 / world_size places, so
+                             an epoch is about as long as without repeat. Not with weights, and only
+                             with MR_TAIL_PAD; 0: no repetition */
+    uint32_t repeat_form; /* an mr_repeat_form, with repeat; default: MR_REPEAT_TORCHVISION */
+    bool no_shuffle;      /* sequential order; default: shuffled */
+    bool no_replacement;  /* with weights: draw no sample twice in an epoch */
+    uint8_t reserved[6];  /* 0 */
+    uint64_t n_draws;     /* with weights: draws of an epoch over all ranks, up to 2^40; 0 means
+                             n_samples */
+    const char *weights;  /* draw samples in proportion to the weights in this file, which
+                             numpy.save() wrote with <f8 or <f4; NULL: none */
     const double *weight_values; /* instead of weights: the weights themselves, one for each
                                     sample, at most 2^32 - 1; copied; NULL: none */
     uint64_t n_weight_values;    /* entries of weight_values: n_samples */

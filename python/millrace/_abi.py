@@ -71,16 +71,16 @@ class mr_array(Structure):
 
 class mr_dataset_options(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("allow_empty_classes", c_bool), ("progress", c_void_p),
-        ("progress_user", c_void_p),
+        ("struct_size", c_size_t), ("allow_empty_classes", c_bool), ("reserved", c_uint8 * 7),
+        ("progress", c_void_p), ("user", c_void_p),
     ]
 
 
 class mr_sample_info(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("format", c_char * 16), ("width", c_uint32),
-        ("height", c_uint32), ("channels", c_uint32), ("len_bytes", c_uint64),
-        ("orientation", c_uint64),
+        ("height", c_uint32), ("channels", c_uint32), ("orientation", c_uint32),
+        ("len_bytes", c_uint64),
     ]
 
 
@@ -91,9 +91,10 @@ class mr_loader_stats(Structure):
         ("decode_ns", c_uint64), ("transform_ns", c_uint64), ("wait_ns", c_uint64),
         ("bytes_read", c_uint64), ("consumer_wait_ns", c_uint64), ("elapsed_ns", c_uint64),
         ("n_ready", c_uint32), ("n_slots", c_uint32), ("num_workers", c_uint32),
+        ("n_buffers", c_uint32), ("n_copying", c_uint32), ("reserved", c_uint32),
         ("n_deaths", c_uint64), ("busy_share_min", c_double), ("busy_share_mean", c_double),
-        ("busy_share_max", c_double), ("reader", c_char * 16), ("n_buffers", c_uint32),
-        ("n_copying", c_uint32), ("copying_mean", c_double), ("h2d_bytes", c_uint64),
+        ("busy_share_max", c_double), ("reader", c_char * 16),
+        ("copying_mean", c_double), ("h2d_bytes", c_uint64),
         ("h2d_ns", c_uint64), ("n_steps", c_uint64), ("n_steps_ready", c_uint64),
         ("ready_share", c_double), ("n_cached", c_uint64), ("n_packed", c_uint64),
         ("n_damaged_distinct", c_uint64), ("page_locked_bytes", c_uint64),
@@ -119,8 +120,8 @@ STRUCTS = (
 # the pointer's offset, the type of an item, and the type of the length, which follows the pointer.
 # Later versions do not change offsets.
 LISTS = {
-    "affinity_cpus": (96, c_int32, c_uint32), "devices": (160, c_char_p, c_uint32),
-    "weight_values": (264, c_double, c_uint64),
+    "affinity_cpus": (136, c_int32, c_uint32), "devices": (200, c_char_p, c_uint32),
+    "weight_values": (104, c_double, c_uint64),
 }
 
 _error = POINTER(mr_error)

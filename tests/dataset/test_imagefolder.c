@@ -407,7 +407,7 @@ static void progress_is_reported_up_to_the_number_of_files(void **state)
     uint64_t seen[2] = {0};
     mr_dataset_options options = MR_DATASET_OPTIONS_INIT;
     options.progress = count_progress;
-    options.progress_user = seen;
+    options.user = seen;
     mr_dataset *dataset;
     assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", ""), &options, &dataset, NULL),
                      MR_OK);

@@ -212,7 +212,7 @@ static void shards_without_samples_are_skipped(void **state)
         write_shard(name, &shard);
     }
     options.progress = count_progress;
-    options.progress_user = &last;
+    options.user = &last;
     snprintf(spec, sizeof spec, "tar:%s/e{0..5}.tar?label=none", tree.path);
     assert_int_equal(mr_dataset_open(spec, &options, &dataset, NULL), MR_OK);
     assert_int_equal(last, 2);

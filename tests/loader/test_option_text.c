@@ -166,7 +166,8 @@ static void every_field_of_the_struct_is_in_the_table(void **state)
     size_t n = 0;
     assert_non_null(header);
     while (fgets(line, sizeof line, header) && strncmp(line, "} mr_loader_options;", 20) != 0) {
-        if (inside && read_field(line, name) && strcmp(name, "struct_size") != 0) {
+        if (inside && read_field(line, name) && strcmp(name, "struct_size") != 0 &&
+            strncmp(name, "reserved", 8) != 0) {
             assert_true(n < mr_option_table_n);
             assert_string_equal(mr_option_table[n].name, name);
             n++;
