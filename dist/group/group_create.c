@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/struct_init.h"
 #include "dist/group/group_keys.h"
 #include "dist/group/late_ranks.h"
 #include "dist/group/module.h"
@@ -180,6 +181,8 @@ static mr_status join_ranks(const mr_group_options *options, struct mr_rendezvou
                                               .find_module = find_module};
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
 }
+
+MR_STRUCT_INIT_FUNCTION(mr_group_options)
 
 mr_status mr_group_create(const mr_group_options *options, mr_group **group_out, mr_error *error)
 {

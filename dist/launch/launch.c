@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/os_words.h"
 #include "base/options.h"
+#include "base/struct_init.h"
 #include "base/out_struct.h"
 #include "base/regular_file.h"
 #include "dist/launch/launch_monitor.h"
@@ -62,6 +63,9 @@ static mr_status check_options(const mr_launch_options *o, mr_error *error)
                             "%u nodes need a rendezvous: HOST:PORT of rank 0's machine", o->nnodes);
     return MR_OK;
 }
+
+MR_STRUCT_INIT_FUNCTION(mr_launch_options)
+MR_STRUCT_INIT_FUNCTION(mr_launch_result)
 
 static mr_status resolve_options(struct run *run, const mr_launch_options *options, mr_error *error)
 {

@@ -42,6 +42,10 @@ typedef struct mr_cache_report {
 
 #define MR_CACHE_REPORT_INIT MR_STRUCT_INIT(mr_cache_report)
 
+/** Do as MR_CACHE_REPORT_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_cache_report_init(mr_cache_report *report, size_t size);
+
 /**
  * Report what the cache in the directory dir holds and, unless dataset is NULL, how much of that
  * dataset. With verify, also read all bytes and compare their checksums. Loaders may use the cache

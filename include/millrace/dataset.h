@@ -27,6 +27,10 @@ typedef struct mr_dataset_options {
 
 #define MR_DATASET_OPTIONS_INIT MR_STRUCT_INIT(mr_dataset_options)
 
+/** Do as MR_DATASET_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
+
 /**
  * Open a dataset by its SPEC, a line of text (docs/formats.md):
  *
@@ -78,6 +82,9 @@ typedef struct mr_sample {
 
 #define MR_SAMPLE_INIT MR_STRUCT_INIT(mr_sample)
 
+/** Do as MR_SAMPLE_INIT, for languages without macros; see "Structs" in status.h. Threads: any. */
+MR_API void mr_sample_init(mr_sample *sample, size_t size);
+
 /** Functions of the program that make samples, for mr_dataset_from_callbacks(). */
 typedef struct mr_callbacks {
     size_t struct_size;
@@ -113,6 +120,10 @@ typedef struct mr_callbacks {
 } mr_callbacks;
 
 #define MR_CALLBACKS_INIT MR_STRUCT_INIT(mr_callbacks)
+
+/** Do as MR_CALLBACKS_INIT, for languages without macros; see "Structs" in status.h. Threads: any.
+ */
+MR_API void mr_callbacks_init(mr_callbacks *callbacks, size_t size);
 
 /**
  * Make a dataset whose samples come from the program's callbacks. Its loaders start workers by
@@ -202,6 +213,10 @@ typedef struct mr_sample_info {
 } mr_sample_info;
 
 #define MR_SAMPLE_INFO_INIT MR_STRUCT_INIT(mr_sample_info)
+
+/** Do as MR_SAMPLE_INFO_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_sample_info_init(mr_sample_info *info, size_t size);
 
 /**
  * Read the first bytes of a sample and report its format and size. A damaged file is not an error:

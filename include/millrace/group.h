@@ -51,6 +51,10 @@ typedef struct mr_group_options {
 
 #define MR_GROUP_OPTIONS_INIT MR_STRUCT_INIT(mr_group_options)
 
+/** Do as MR_GROUP_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_group_options_init(mr_group_options *options, size_t size);
+
 /**
  * Join the group of all ranks.
  *

@@ -29,6 +29,10 @@ typedef struct mr_launch_options {
 
 #define MR_LAUNCH_OPTIONS_INIT MR_STRUCT_INIT(mr_launch_options)
 
+/** Do as MR_LAUNCH_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_launch_options_init(mr_launch_options *options, size_t size);
+
 /** Result of a launch. */
 typedef struct mr_launch_result {
     size_t struct_size;
@@ -39,6 +43,10 @@ typedef struct mr_launch_result {
 } mr_launch_result;
 
 #define MR_LAUNCH_RESULT_INIT MR_STRUCT_INIT(mr_launch_result)
+
+/** Do as MR_LAUNCH_RESULT_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_launch_result_init(mr_launch_result *result, size_t size);
 
 /**
  * Run a program as nproc ranks of this machine, and wait until all have ended.

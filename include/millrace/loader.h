@@ -184,6 +184,10 @@ typedef struct mr_loader_options {
 
 #define MR_LOADER_OPTIONS_INIT MR_STRUCT_INIT(mr_loader_options)
 
+/** Do as MR_LOADER_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_loader_options_init(mr_loader_options *options, size_t size);
+
 /**
  * Set an option by its name and a text such as "batch_size", "64". It is for bindings,
  * configuration files and command lines.
@@ -452,6 +456,10 @@ typedef struct mr_loader_stats {
 } mr_loader_stats;
 
 #define MR_LOADER_STATS_INIT MR_STRUCT_INIT(mr_loader_stats)
+
+/** Do as MR_LOADER_STATS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_loader_stats_init(mr_loader_stats *stats, size_t size);
 
 /**
  * Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child.

@@ -37,6 +37,10 @@ typedef struct mr_pack_progress {
 
 #define MR_PACK_PROGRESS_INIT MR_STRUCT_INIT(mr_pack_progress)
 
+/** Do as MR_PACK_PROGRESS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_pack_progress_init(mr_pack_progress *progress, size_t size);
+
 /**
  * A function that receives a note about one sample. It is called in the caller's thread, in the
  * order of the work.
@@ -84,6 +88,10 @@ typedef struct mr_pack_options {
 
 #define MR_PACK_OPTIONS_INIT MR_STRUCT_INIT(mr_pack_options)
 
+/** Do as MR_PACK_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_pack_options_init(mr_pack_options *options, size_t size);
+
 /** Contents of a pack, or the results of a call. */
 typedef struct mr_pack_report {
     size_t struct_size;
@@ -101,6 +109,10 @@ typedef struct mr_pack_report {
 } mr_pack_report;
 
 #define MR_PACK_REPORT_INIT MR_STRUCT_INIT(mr_pack_report)
+
+/** Do as MR_PACK_REPORT_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_pack_report_init(mr_pack_report *report, size_t size);
 
 /**
  * Pack a dataset of image files, or another pack, into the folder dir. The folder is created; its

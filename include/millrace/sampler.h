@@ -72,6 +72,10 @@ typedef struct mr_sampler_options {
 
 #define MR_SAMPLER_OPTIONS_INIT MR_STRUCT_INIT(mr_sampler_options)
 
+/** Do as MR_SAMPLER_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_sampler_options_init(mr_sampler_options *options, size_t size);
+
 typedef struct mr_sampler mr_sampler;
 
 /**

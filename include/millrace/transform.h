@@ -112,6 +112,10 @@ typedef struct mr_explain_options {
 
 #define MR_EXPLAIN_OPTIONS_INIT MR_STRUCT_INIT(mr_explain_options)
 
+/** Do as MR_EXPLAIN_OPTIONS_INIT, for languages without macros; see "Structs" in status.h. Threads:
+ * any. */
+MR_API void mr_explain_options_init(mr_explain_options *options, size_t size);
+
 /**
  * Write how a sample is made from its image. The text lists functions of
  * torchvision.transforms.functional and of Pillow, with the arguments drawn for this sample. A few

@@ -33,8 +33,7 @@ static void reserved_fields_are_refused(void **state)
                    "mr_dataset_options");
     mr_callbacks callbacks = MR_CALLBACKS_INIT;
     callbacks.reserved = 1;
-    expect_refused(mr_dataset_from_callbacks(&callbacks, &dataset, &error), &error,
-                   "mr_callbacks");
+    expect_refused(mr_dataset_from_callbacks(&callbacks, &dataset, &error), &error, "mr_callbacks");
     mr_sampler_options order = MR_SAMPLER_OPTIONS_INIT;
     order.reserved[0] = 1;
     expect_refused(mr_sampler_create(&order, &sampler, &error), &error, "mr_sampler_options");
@@ -84,11 +83,46 @@ static void reserved_fields_of_a_dataset_in_use_are_refused(void **state)
     mr_dataset_destroy(dataset);
 }
 
+#define CHECK_INIT(type, init)                                                                     \
+    do {                                                                                           \
+        type expected = init, made;                                                                \
+        memset(&made, 0xff, sizeof made);                                                          \
+        type##_init(&made, sizeof made);                                                           \
+        assert_memory_equal(&made, &expected, sizeof made);                                        \
+        memset(&made, 0xff, sizeof made);                                                          \
+        type##_init(&made, sizeof(size_t) + 1); /* as an older program, whose struct ends there */ \
+        assert_int_equal(made.struct_size, sizeof(size_t) + 1);                                    \
+        assert_int_equal(((unsigned char *)&made)[sizeof(size_t)], 0);                             \
+        assert_int_equal(((unsigned char *)&made)[sizeof(size_t) + 1], 0xff);                      \
+        type##_init(NULL, sizeof made);                                                            \
+    } while (0)
+
+static void functions_do_as_the_macros(void **state)
+{
+    (void)state;
+    CHECK_INIT(mr_cache_report, MR_CACHE_REPORT_INIT);
+    CHECK_INIT(mr_callbacks, MR_CALLBACKS_INIT);
+    CHECK_INIT(mr_dataset_options, MR_DATASET_OPTIONS_INIT);
+    CHECK_INIT(mr_explain_options, MR_EXPLAIN_OPTIONS_INIT);
+    CHECK_INIT(mr_group_options, MR_GROUP_OPTIONS_INIT);
+    CHECK_INIT(mr_launch_options, MR_LAUNCH_OPTIONS_INIT);
+    CHECK_INIT(mr_launch_result, MR_LAUNCH_RESULT_INIT);
+    CHECK_INIT(mr_loader_options, MR_LOADER_OPTIONS_INIT);
+    CHECK_INIT(mr_loader_stats, MR_LOADER_STATS_INIT);
+    CHECK_INIT(mr_pack_options, MR_PACK_OPTIONS_INIT);
+    CHECK_INIT(mr_pack_progress, MR_PACK_PROGRESS_INIT);
+    CHECK_INIT(mr_pack_report, MR_PACK_REPORT_INIT);
+    CHECK_INIT(mr_sample, MR_SAMPLE_INIT);
+    CHECK_INIT(mr_sample_info, MR_SAMPLE_INFO_INIT);
+    CHECK_INIT(mr_sampler_options, MR_SAMPLER_OPTIONS_INIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserved_fields_are_refused),
         cmocka_unit_test(reserved_fields_of_a_dataset_in_use_are_refused),
+        cmocka_unit_test(functions_do_as_the_macros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
