@@ -220,3 +220,6 @@ file(GLOB mr_examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c
 list(FILTER mr_examples EXCLUDE REGEX "/make_patches.c$") # not about millrace
 install(FILES ${mr_examples} ${PROJECT_SOURCE_DIR}/examples/Makefile
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES ${PROJECT_SOURCE_DIR}/examples/rust/first_batch.rs
+              ${PROJECT_SOURCE_DIR}/examples/rust/millrace.rs
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/rust)
