@@ -8,7 +8,8 @@
  *   options.rank = mr_group_rank(group);
  *   options.world_size = mr_group_world_size(group);
  *   ...
- *   mr_group_all_reduce(group, gradient, count, MR_F32, MR_MEAN);
+ *   if (mr_group_all_reduce(group, gradient, count, MR_F32, MR_MEAN) < 0)
+ *       die(mr_group_error(group)->text);
  *   ...
  *   mr_group_destroy(group);
  *

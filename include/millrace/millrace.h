@@ -11,12 +11,14 @@
  *   if (mr_loader_create(dataset, NULL, &options, &loader, &error) < 0) die(error.text);
  *   for (uint64_t epoch = 0; epoch < 90; epoch++) {
  *       mr_batch *batch;
- *       mr_loader_set_epoch(loader, epoch);
- *       while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+ *       mr_status status = mr_loader_set_epoch(loader, epoch);
+ *       while (status == MR_OK &&
+ *              (status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
  *           train(mr_batch_data(batch, "image"), mr_batch_data(batch, "label"),
  *                 mr_batch_size(batch));
  *           mr_batch_release(batch);
  *       }
+ *       if (status < 0) die(mr_loader_error(loader)->text);
  *   }
  *   mr_loader_destroy(loader);
  *   mr_dataset_destroy(dataset);
