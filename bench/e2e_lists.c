@@ -15,9 +15,8 @@ static mr_status put_photos(FILE *file, const struct mr_photos *photos, uint64_t
     for (uint64_t i = 0; i < n; i++) {
         char name[MR_CATALOG_PATH], *real;
         int64_t index = photos->photo[i % photos->n].index, label;
-        mr_status status = mr_dataset_name(photos->dataset, index, name, sizeof name);
-        if (status == MR_OK)
-            status = mr_dataset_label(photos->dataset, index, &label, error);
+        mr_dataset_name(photos->dataset, index, name, sizeof name);
+        mr_status status = mr_dataset_label(photos->dataset, index, &label, error);
         if (status != MR_OK)
             return status;
         real = realpath(name, NULL);

@@ -98,7 +98,7 @@ static mr_status run_create(void *user, struct mr_run *run, mr_error *error)
     run->seconds = (double)(created - start) / 1e9;
     run->value = (double)(created - start) / 1e6;
     run->n_items = 1;
-    run->n_wrong = mr_dataset_count(dataset) != MR_E2E_LISTED;
+    run->n_wrong = mr_dataset_n_samples(dataset) != MR_E2E_LISTED;
     mr_engine_fact_int(bench->engine, "list, open us", (int64_t)((opened - start) / 1000));
     mr_engine_fact_int(bench->engine, "list, make us", (int64_t)((created - opened) / 1000));
     if (status == MR_OK)

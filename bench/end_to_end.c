@@ -62,7 +62,7 @@ static mr_status load_photos(struct mr_end_to_end *bench, const struct mr_argume
 {
     mr_status status =
         mr_photos_load(arguments->data, arguments->max_photos, &bench->photos, error);
-    if (status != MR_OK || bench->photos.n == (uint64_t)mr_dataset_count(bench->photos.dataset))
+    if (status != MR_OK || bench->photos.n == (uint64_t)mr_dataset_n_samples(bench->photos.dataset))
         return status;
     char list[96], spec[128];
     snprintf(list, sizeof list, "%s/photos.tsv", bench->folder);

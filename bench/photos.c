@@ -126,7 +126,7 @@ static mr_status read_all(struct loading *loading, mr_error *error)
 static mr_status load_photos(struct mr_photos *photos, uint64_t max_photos, mr_error *error)
 {
     mr_sampler_options options = MR_SAMPLER_OPTIONS_INIT;
-    options.n_samples = mr_dataset_count(photos->dataset);
+    options.n_samples = mr_dataset_n_samples(photos->dataset);
     if ((uint64_t)options.n_samples < max_photos)
         max_photos = (uint64_t)options.n_samples;
     const struct mr_reader_options reader_options = {

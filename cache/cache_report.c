@@ -169,7 +169,7 @@ static void compare_samples(struct census *census)
     }
 }
 
-static mr_status set_dataset(struct census *census, mr_dataset *dataset, mr_error *error)
+static mr_status set_dataset(struct census *census, const mr_dataset *dataset, mr_error *error)
 {
     if (!dataset)
         return MR_OK;
@@ -178,7 +178,7 @@ static mr_status set_dataset(struct census *census, mr_dataset *dataset, mr_erro
             error, MR_ERR_UNSUPPORTED,
             "the dataset's samples are neither image files nor members of tar files");
     census->catalog = mr_dataset_catalog(dataset);
-    census->report->n_samples = (uint64_t)mr_dataset_count(dataset);
+    census->report->n_samples = (uint64_t)mr_dataset_n_samples(dataset);
     mr_status status = mr_cache_key_map(census->catalog, &census->map, error);
     if (status != MR_OK)
         return status;
@@ -203,7 +203,7 @@ static mr_status count_segments(struct census *census, int folder, const char *d
     return MR_OK;
 }
 
-mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify,
+mr_status mr_cache_stat(const char *dir, const mr_dataset *dataset, bool verify,
                         mr_cache_report *report_out, mr_error *error)
 {
     mr_cache_report report = {0};

@@ -168,7 +168,7 @@ const struct mr_catalog *mr_dataset_catalog(const mr_dataset *dataset)
     return dataset->catalog;
 }
 
-int64_t mr_dataset_count(const mr_dataset *dataset)
+int64_t mr_dataset_n_samples(const mr_dataset *dataset)
 {
     if (!dataset)
         return 0;
@@ -189,33 +189,37 @@ static mr_status check_index(const mr_dataset *dataset, int64_t index, mr_error 
 {
     if (!dataset)
         return mr_error_set(error, MR_ERR_INVALID, "dataset is NULL");
-    if (index < 0 || index >= mr_dataset_count(dataset))
+    if (index < 0 || index >= mr_dataset_n_samples(dataset))
         return mr_error_set(error, MR_ERR_INVALID,
                             "index %" PRId64 " is not between 0 and %" PRId64, index,
-                            mr_dataset_count(dataset) - 1);
+                            mr_dataset_n_samples(dataset) - 1);
     return MR_OK;
 }
 
-mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_out, size_t size)
+static size_t write_name(const mr_dataset *dataset, int64_t index, bool relative, char *text_out,
+                         size_t size)
 {
-    if (check_index(dataset, index, NULL) < 0 || (!name_out && size > 0))
-        return MR_ERR_INVALID;
-    if (dataset->catalog)
-        mr_catalog_name(dataset->catalog, index, name_out, size);
-    else
-        snprintf(name_out, size, "sample %" PRId64, index);
-    return MR_OK;
+    char name[2 * MR_CATALOG_PATH] = "";
+    if (check_index(dataset, index, NULL) == MR_OK) {
+        if (!dataset->catalog)
+            snprintf(name, sizeof name, "sample %" PRId64, index);
+        else if (relative)
+            mr_catalog_relative_name(dataset->catalog, index, name, sizeof name);
+        else
+            mr_catalog_name(dataset->catalog, index, name, sizeof name);
+    }
+    return (size_t)snprintf(text_out, text_out ? size : 0, "%s", name);
 }
 
-mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out,
-                                   size_t size)
+size_t mr_dataset_name(const mr_dataset *dataset, int64_t index, char *text_out, size_t size)
 {
-    if (check_index(dataset, index, NULL) < 0 || (!name_out && size > 0))
-        return MR_ERR_INVALID;
-    if (!dataset->catalog)
-        return mr_dataset_name(dataset, index, name_out, size);
-    mr_catalog_relative_name(dataset->catalog, index, name_out, size);
-    return MR_OK;
+    return write_name(dataset, index, false, text_out, size);
+}
+
+size_t mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *text_out,
+                                size_t size)
+{
+    return write_name(dataset, index, true, text_out, size);
 }
 
 static mr_status read_label(const mr_dataset *dataset, int64_t index,
@@ -240,7 +244,8 @@ static mr_status read_label(const mr_dataset *dataset, int64_t index,
     return MR_OK;
 }
 
-mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_out, mr_error *error)
+mr_status mr_dataset_label(const mr_dataset *dataset, int64_t index, int64_t *label_out,
+                           mr_error *error)
 {
     mr_status status = check_index(dataset, index, error);
     if (status == MR_OK && !label_out)

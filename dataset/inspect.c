@@ -347,10 +347,10 @@ static void inspect_raw(const struct mr_sample_kind *kind, mr_sample_info *info)
     info->width = width <= UINT32_MAX ? (uint32_t)width : 0;
 }
 
-mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info *info_out,
+mr_status mr_dataset_inspect(const mr_dataset *dataset, int64_t index, mr_sample_info *info_out,
                              mr_error *error)
 {
-    if (!dataset || !info_out || index < 0 || index >= mr_dataset_count(dataset))
+    if (!dataset || !info_out || index < 0 || index >= mr_dataset_n_samples(dataset))
         return mr_error_set(error, MR_ERR_INVALID,
                             "index %lld is out of range, or an argument is NULL", (long long)index);
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);

@@ -169,7 +169,7 @@ static mr_status create_temporary(struct output *output, mr_error *error)
     return mr_error_os(error, MR_ERR_NO_MEMORY, os_error, "fdopen of %s", output->temporary);
 }
 
-mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error)
+mr_status mr_dataset_save_list(const mr_dataset *dataset, const char *path, mr_error *error)
 {
     if (!dataset || !path || !*path)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not given", dataset ? "path" : "dataset");

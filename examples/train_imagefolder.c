@@ -130,7 +130,7 @@ static void backward_layers(struct trainer *t)
     for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
         trainer_check(mr_group_work_wait(works[layer], net->stream),
                       mr_group_error(t->group)); /* a GPU's stream waits, or this thread */
-        mr_group_work_free(works[layer]);
+        mr_group_work_destroy(works[layer]);
     }
 }
 
@@ -217,10 +217,11 @@ int main(int argc, char **argv)
 
     set_up(&t);
     trainer_share(&t);
-    mr_group_print0(
-        t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
-        t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
-        mr_group_backend(t.group), mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
+    mr_group_print0(t.group,
+                    "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
+                    t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
+                    mr_group_backend(t.group), mr_dataset_n_samples(t.train_data),
+                    mr_dataset_n_samples(t.test_data));
     if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
         test_epoch(&t);
         trainer_report(&t);

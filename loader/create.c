@@ -421,7 +421,7 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
 static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_host *host = loader->host;
-    int64_t n_samples = mr_dataset_count(loader->dataset);
+    int64_t n_samples = mr_dataset_n_samples(loader->dataset);
     /* the plan of the samples that workers write, and the plan of the mixed rows */
     struct mr_plan *plan = malloc(2 * sizeof *plan);
     if (!plan)
@@ -469,7 +469,7 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform,
                             dataset ? "loader_out" : "dataset");
     mr_status status =
         mr_resolve_options(options, mr_dataset_callbacks(dataset) != NULL, &resolved, error);
-    if (status == MR_OK && mr_dataset_count(dataset) < 1)
+    if (status == MR_OK && mr_dataset_n_samples(dataset) < 1)
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset has no samples");
     if (status != MR_OK)
         return status;

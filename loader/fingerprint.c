@@ -190,7 +190,7 @@ static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
 {
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     add_kind(digest, mr_dataset_kind(dataset));
-    mr_digest_add_u64(digest, (uint64_t)mr_dataset_count(dataset));
+    mr_digest_add_u64(digest, (uint64_t)mr_dataset_n_samples(dataset));
     if (!catalog) /* callbacks: nothing more is known */
         return true;
     if (mr_catalog_is_pack(catalog)) {
@@ -278,7 +278,7 @@ static void add_draws(struct mr_digest *digest, const struct mr_host *host)
         mr_digest_add_u64(digest, words[i]);
 }
 
-uint64_t mr_loader_fingerprint(mr_loader *loader)
+uint64_t mr_loader_fingerprint(const mr_loader *loader)
 {
     struct mr_digest digest;
     if (!loader)

@@ -137,7 +137,7 @@ static void fill_waits(const mr_loader *loader, mr_loader_stats *s)
     s->elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
 }
 
-mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out)
+mr_status mr_loader_get_stats(const mr_loader *loader, mr_loader_stats *stats_out)
 {
     if (!loader || !stats_out ||
         mr_out_struct_check(stats_out, sizeof *stats_out, "mr_loader_stats", NULL) != MR_OK)
@@ -161,7 +161,7 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out)
     return MR_OK;
 }
 
-size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size)
+size_t mr_loader_verdict(const mr_loader *loader, char *text_out, size_t size)
 {
     mr_loader_stats s = {0};
     if (text_out && size > 0)
@@ -193,7 +193,7 @@ mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error
     return MR_OK;
 }
 
-uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n)
+uint32_t mr_loader_worker_shares(const mr_loader *loader, double *busy_shares_out, uint32_t n)
 {
     if (!loader || loader->host->pid != getpid())
         return 0;
@@ -207,7 +207,7 @@ uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uin
     return n_workers;
 }
 
-uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
+uint32_t mr_loader_worker_pids(const mr_loader *loader, int64_t *pids_out, uint32_t n)
 {
     return loader && loader->supervisor && loader->host->pid == getpid()
                ? mr_supervisor_pids(loader->supervisor, pids_out, n)

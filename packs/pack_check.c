@@ -110,7 +110,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     return MR_OK;
 }
 
-mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options,
+mr_status mr_dataset_check(const mr_dataset *dataset, const mr_pack_options *options,
                            mr_pack_report *report_out, mr_error *error)
 {
     struct checking checking;

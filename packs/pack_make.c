@@ -367,8 +367,9 @@ static mr_status decide_marks(struct packing *packing, mr_error *error)
     return status;
 }
 
-mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_options *options,
-                          mr_pack_report *report_out, mr_error *error)
+mr_status mr_dataset_pack(const mr_dataset *dataset, const char *dir,
+                          const mr_pack_options *options, mr_pack_report *report_out,
+                          mr_error *error)
 {
     struct packing packing = {0};
     const mr_pack_options *o = &packing.job.options;

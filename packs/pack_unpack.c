@@ -159,7 +159,7 @@ static mr_status run_unpacking(struct unpacking *unpacking, const char *dir, mr_
     return status;
 }
 
-mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,
+mr_status mr_pack_unpack(const mr_dataset *pack, const char *dir, const mr_pack_options *options,
                          mr_pack_report *report_out, mr_error *error)
 {
     struct unpacking unpacking = {.folder.fd = -1};

@@ -150,7 +150,7 @@ static mr_status read_labels(mr_dataset *dataset, int64_t *labels, int64_t n, in
 
 int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
 {
-    int64_t n = mr_dataset_count(dataset), n_known;
+    int64_t n = mr_dataset_n_samples(dataset), n_known;
     int64_t *labels = new_array(n, sizeof *labels);
     mr_status status = MR_OK;
 
@@ -256,7 +256,7 @@ static void print_suspects(const struct census *census, FILE *stream)
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
         int64_t index = census->suspects[i];
         if (mr_dataset_inspect(census->dataset, index, &info, &error) < 0 ||
-            mr_dataset_name(census->dataset, index, name, sizeof name) < 0)
+            mr_dataset_name(census->dataset, index, name, sizeof name) == 0)
             continue;
         fprintf(stream, "%8" PRId64 "  %-6s  ", index, info.format);
         mr_say_put(stream, name);
@@ -284,7 +284,7 @@ static int print_report(struct census *census, FILE *stream)
 
 int mr_census_samples(mr_dataset *dataset, struct mr_progress *progress, FILE *stream)
 {
-    struct census census = {.dataset = dataset, .n = mr_dataset_count(dataset)};
+    struct census census = {.dataset = dataset, .n = mr_dataset_n_samples(dataset)};
     int exit_status = MR_EXIT_FAILED;
 
     census.widths = new_array(census.n, sizeof *census.widths);

@@ -63,7 +63,7 @@ static void print_file(const struct check *check, int64_t index, const char *tex
     char name[NAME_BYTES] = "", shown[2 * NAME_BYTES];
     size_t len = strlen(check->root);
 
-    if (mr_dataset_name(check->dataset, index, name, sizeof name) < 0 ||
+    if (mr_dataset_name(check->dataset, index, name, sizeof name) == 0 ||
         strncmp(name, check->root, len) != 0)
         len = 0;
     snprintf(shown, sizeof shown, "%s%s", len > 0 ? check->shown_root : "", name + len);

@@ -66,8 +66,8 @@ static int save_list(mr_dataset *dataset, const char *path)
     if (status == MR_OK)
         return MR_EXIT_OK;
     int exit_status = mr_say_status(status, &error);
-    return status == MR_ERR_UNSUPPORTED && mr_dataset_count(dataset) > 0 ? MR_EXIT_USAGE
-                                                                         : exit_status;
+    return status == MR_ERR_UNSUPPORTED && mr_dataset_n_samples(dataset) > 0 ? MR_EXIT_USAGE
+                                                                             : exit_status;
 }
 
 static int list_dataset(mr_dataset *dataset, const struct list_args *args,
@@ -77,7 +77,7 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args,
 
     if (exit_status != MR_EXIT_OK)
         return exit_status;
-    printf("%s: %" PRId64 " samples", args->data, mr_dataset_count(dataset));
+    printf("%s: %" PRId64 " samples", args->data, mr_dataset_n_samples(dataset));
     if (mr_dataset_n_classes(dataset) > 0)
         printf(", %" PRIu32 " classes", mr_dataset_n_classes(dataset));
     printf("\n");

@@ -63,7 +63,7 @@ static bool prepare_sampler(struct mr_explain_lines *lines, uint64_t epoch)
 {
     const mr_loader_options *options = mr_loader_resolved(lines->feed->loader);
     mr_sampler_options wanted =
-        mr_sampler_args_options(options, mr_dataset_count(lines->feed->dataset));
+        mr_sampler_args_options(options, mr_dataset_n_samples(lines->feed->dataset));
     mr_error error;
     mr_status status;
 
@@ -140,7 +140,7 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
         row.epoch = mr_batch_epoch(batch);
         row.index = indices[i];
         row.occurrence = mr_sampler_occurrence(lines->sampler, (int64_t)(first + i));
-        if (mr_dataset_relative_name(lines->feed->dataset, row.index, name, sizeof name) == MR_OK)
+        if (mr_dataset_relative_name(lines->feed->dataset, row.index, name, sizeof name) > 0)
             row.name = name;
         row.raw_channels = lines->raw_channels;
         row.hole = mask[i] == 0;

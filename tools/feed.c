@@ -27,7 +27,7 @@ static const char *default_transform(mr_dataset *dataset, const char *spec)
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
 
-    if (strncasecmp(spec, "pack:", 5) != 0 && mr_dataset_count(dataset) > 0 &&
+    if (strncasecmp(spec, "pack:", 5) != 0 && mr_dataset_n_samples(dataset) > 0 &&
         mr_dataset_inspect(dataset, 0, &info, &error) == MR_OK && strcmp(info.format, "raw") == 0)
         return "none";
     return "train:224";
@@ -74,7 +74,7 @@ int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args)
         mr_shown_dataset_open(&progress, args->data, &args->dataset, &feed->dataset, &error);
     if (status == MR_OK)
         status = open_transform(feed, args, &error);
-    if (status == MR_OK && mr_dataset_count(feed->dataset) == 0) {
+    if (status == MR_OK && mr_dataset_n_samples(feed->dataset) == 0) {
         /* the library would report a wrong argument */
         mr_say_error("%s has no samples", args->data);
         mr_feed_close(feed);

@@ -79,7 +79,7 @@ int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text,
                                              options, dataset_out, &error);
     if (status < 0)
         return mr_say_status(status, &error);
-    if (mr_dataset_count(*dataset_out) > 0)
+    if (mr_dataset_n_samples(*dataset_out) > 0)
         return MR_EXIT_OK;
     mr_say_error("%s has no samples", text);
     mr_dataset_destroy(*dataset_out);

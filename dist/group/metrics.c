@@ -99,7 +99,7 @@ mr_status mr_metrics_create(mr_group *group, mr_metrics **metrics_out, mr_error 
 static void free_works(mr_metrics *metrics)
 {
     for (int i = 0; i < MAX_WORKS; i++) {
-        mr_group_work_free(metrics->works[i]);
+        mr_group_work_destroy(metrics->works[i]);
         metrics->works[i] = NULL;
     }
 }

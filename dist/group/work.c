@@ -283,7 +283,7 @@ static bool can_free(struct mr_group_work *work)
     return true;
 }
 
-void mr_group_work_free(mr_group_work *work)
+void mr_group_work_destroy(mr_group_work *work)
 {
     if (!work || check_process(work))
         return;

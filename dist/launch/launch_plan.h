@@ -16,8 +16,8 @@ enum { MR_LAUNCH_PLAN_POLLS = 3 }; /* descriptors of the monitor itself */
 /* What a rank runs: a program, or a function if argv is NULL. */
 struct mr_rank_job {
     char *const *argv;
-    int (*fn)(uint32_t local_rank, void *arg);
-    void *arg;
+    int (*fn)(void *user, uint32_t local_rank);
+    void *user;
 };
 
 struct mr_launch_plan_rank {

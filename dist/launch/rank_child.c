@@ -91,5 +91,5 @@ _Noreturn void mr_rank_child_run(const struct mr_rank_start *start)
     environ = start->plan->env->envp;
     uint32_t local_rank = start->local_rank;
     restore_signals(start);
-    exit(job->fn(local_rank, job->arg));
+    exit(job->fn(job->user, local_rank));
 }

@@ -26,7 +26,7 @@ static mr_status count_threads(uint32_t *n_out, mr_error *error)
 }
 
 mr_status mr_launch_spawn(const mr_launch_options *options,
-                          int (*fn)(uint32_t local_rank, void *arg), void *arg,
+                          int (*fn)(void *user, uint32_t local_rank), void *user,
                           mr_launch_result *result_out, mr_error *error)
 {
     if (!options || !fn || !result_out)
@@ -44,6 +44,6 @@ mr_status mr_launch_spawn(const mr_launch_options *options,
                             n_threads);
     if (fflush(NULL) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot flush stdio before the fork");
-    const struct mr_rank_job job = {.fn = fn, .arg = arg};
+    const struct mr_rank_job job = {.fn = fn, .user = user};
     return mr_launch_run(options, &job, result_out, error);
 }

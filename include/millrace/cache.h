@@ -55,7 +55,7 @@ MR_API void mr_cache_report_init(mr_cache_report *report, size_t size);
  * format; a dataset whose samples are not files of one image each); MR_ERR_IO; MR_ERR_NO_MEMORY.
  * Blocks: while it reads.
  */
-MR_API mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify,
+MR_API mr_status mr_cache_stat(const char *dir, const mr_dataset *dataset, bool verify,
                                mr_cache_report *report_out, mr_error *error);
 
 /**

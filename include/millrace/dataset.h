@@ -158,7 +158,7 @@ MR_API mr_status mr_dataset_from_files(const char *const *paths, const int64_t *
 MR_API void mr_dataset_destroy(mr_dataset *dataset);
 
 /** Number of samples. */
-MR_API int64_t mr_dataset_count(const mr_dataset *dataset);
+MR_API int64_t mr_dataset_n_samples(const mr_dataset *dataset);
 
 /**
  * Number of classes, 0 if the dataset has no class names; and the name of class i, NULL past the
@@ -172,17 +172,18 @@ MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
  * by "/member" for tar files. For a pack it is the path that the file had in the packed folder. At
  * most size bytes are written, with the final NUL.
  *
- * Returns MR_OK, or MR_ERR_INVALID if index is out of range.
+ * Returns the name's length without the NUL; 0, with "", if index is out of range.
  */
-MR_API mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_out,
-                                 size_t size);
+MR_API size_t mr_dataset_name(const mr_dataset *dataset, int64_t index, char *text_out,
+                              size_t size);
 
 /**
  * Write the name of a sample relative to the dataset's folder: DIR of an imagefolder or CIFAR-10,
- * the folder of a list. Paths outside the folder are as in mr_dataset_name().
+ * the folder of a list. Paths outside the folder are as in mr_dataset_name(). Returns as
+ * mr_dataset_name().
  */
-MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out,
-                                          size_t size);
+MR_API size_t mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *text_out,
+                                       size_t size);
 
 /**
  * Read the label of a sample without decoding the sample. The label must be one int64.
@@ -190,7 +191,7 @@ MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t ind
  * Returns MR_OK; MR_ERR_UNSUPPORTED for callbacks and for labels that are arrays; MR_ERR_IO if the
  * label cannot be read, also if the sample is damaged.
  */
-MR_API mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_out,
+MR_API mr_status mr_dataset_label(const mr_dataset *dataset, int64_t index, int64_t *label_out,
                                   mr_error *error);
 
 /** How JPEG files are decoded. Pixels and errors are the same with both. */
@@ -225,8 +226,8 @@ MR_API void mr_sample_info_init(mr_sample_info *info, size_t size);
  * Returns MR_OK; MR_ERR_IO if the file cannot be read; MR_ERR_DAMAGED if a pack's index points
  * outside of the pack; MR_ERR_UNSUPPORTED for callbacks.
  */
-MR_API mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info *info_out,
-                                    mr_error *error);
+MR_API mr_status mr_dataset_inspect(const mr_dataset *dataset, int64_t index,
+                                    mr_sample_info *info_out, mr_error *error);
 
 /**
  * Write the dataset's files and labels as a list that "list:FILE" reads. The file is written under
@@ -235,7 +236,7 @@ MR_API mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sampl
  * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs, callbacks and a dataset without samples;
  * MR_ERR_IO.
  */
-MR_API mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error);
+MR_API mr_status mr_dataset_save_list(const mr_dataset *dataset, const char *path, mr_error *error);
 
 #ifdef __cplusplus
 }

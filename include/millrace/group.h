@@ -173,8 +173,8 @@ MR_API mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *
  * returns what NCCL or the device reports (MR_ERR_DEVICE, MR_ERR_PEER, MR_ERR_TIMEOUT,
  * MR_ERR_NO_MEMORY: the group has ended; MR_ERR_STATE: the stream is being captured), and with
  * MR_COMM_CHECK=1 how ranks differ; the work reports later failures.
- * Ownership: *work_out is the caller's, who must call mr_group_work_free(), also after a failure of
- * the work. It is NULL if this call fails. Blocks: with gloo and mpi never. With nccl it waits
+ * Ownership: *work_out is the caller's, who must call mr_group_work_destroy(), also after a failure
+ * of the work. It is NULL if this call fails. Blocks: with gloo and mpi never. With nccl it waits
  * while NCCL is connecting the ranks or the device's queue is full, at most the group's timeout and
  * some seconds. With MR_COMM_CHECK=1 it waits until the other ranks have called it.
  */
@@ -207,7 +207,7 @@ MR_API mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t cou
  * mpi this waits as mr_group_work_sync() with MR_FOREVER.
  *
  * All four functions of a work may be called after mr_group_destroy() and after an error of the
- * group. In a forked child they return MR_ERR_STATE, and mr_group_work_free() does nothing.
+ * group. In a forked child they return MR_ERR_STATE, and mr_group_work_destroy() does nothing.
  */
 MR_API mr_status mr_group_work_wait(mr_group_work *work, void *stream);
 /**
@@ -225,7 +225,7 @@ MR_API mr_status mr_group_work_test(mr_group_work *work);
  * with nccl never, but do not use the buffers before the host, or a stream that waits for the work,
  * has passed it.
  */
-MR_API void mr_group_work_free(mr_group_work *work);
+MR_API void mr_group_work_destroy(mr_group_work *work);
 
 #ifdef __cplusplus
 }

@@ -74,13 +74,13 @@ MR_API mr_status mr_launch(const mr_launch_options *options, char *const *argv,
                            mr_launch_result *result_out, mr_error *error);
 
 /**
- * Run fn(local_rank, arg) in nproc forked processes, with the environment of mr_launch(). The
+ * Run fn(user, local_rank) in nproc forked processes, with the environment of mr_launch(). The
  * return value of fn is the exit status of its process.
  * Returns as mr_launch(); also MR_ERR_STATE if the process has a second thread, because a forked
  * child would inherit locks that no thread releases. Blocks: until all ranks have ended.
  */
 MR_API mr_status mr_launch_spawn(const mr_launch_options *options,
-                                 int (*fn)(uint32_t local_rank, void *arg), void *arg,
+                                 int (*fn)(void *user, uint32_t local_rank), void *user,
                                  mr_launch_result *result_out, mr_error *error);
 
 #ifdef __cplusplus

@@ -58,8 +58,8 @@ typedef enum mr_affinity {
 } mr_affinity;
 
 /**
- * Options of a loader, by subject. Later versions add fields only at the end, so offsets do not
- * change.
+ * Options of a loader, by subject. Later versions add fields only at the end or in place of
+ * reserved bytes, so offsets do not change.
  */
 typedef struct mr_loader_options {
     size_t struct_size;
@@ -333,9 +333,9 @@ MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
  * Go to the start of an epoch whose order the caller gives, for example weighted draws, a subset or
  * a curriculum. A sample that occurs several times has new random draws each time.
  *
- * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1;
- *          copied
- * Returns MR_OK; MR_ERR_INVALID (with the position); otherwise as mr_loader_set_epoch().
+ * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_n_samples()
+ * - 1; copied Returns MR_OK; MR_ERR_INVALID (with the position); otherwise as
+ * mr_loader_set_epoch().
  */
 MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch,
                                            const int64_t *indices, int64_t n);
@@ -465,7 +465,7 @@ MR_API void mr_loader_stats_init(mr_loader_stats *stats, size_t size);
  * Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child.
  * Threads: any.
  */
-MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out);
+MR_API mr_status mr_loader_get_stats(const mr_loader *loader, mr_loader_stats *stats_out);
 
 /**
  * Write one line that says whether the loader or the program was the bottleneck since the first
@@ -481,7 +481,7 @@ MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_o
  * Returns the length of the whole line without the NUL; 0 for NULL or in a forked child.
  * Threads: any.
  */
-MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
+MR_API size_t mr_loader_verdict(const mr_loader *loader, char *text_out, size_t size);
 
 /**
  * A hash of the data and options of this loader, to compare ranks and runs. It covers the dataset's
@@ -498,7 +498,7 @@ MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
  * change with the version of the library. Returns 0 for NULL.
  * Blocks: while it reads files.
  */
-MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
+MR_API uint64_t mr_loader_fingerprint(const mr_loader *loader);
 
 /**
  * Read the i-th damaged sample, oldest first, each sample once. The first 1000 are listed;
@@ -515,7 +515,8 @@ MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error
  *
  * Returns the number of workers, 1 with MR_NO_WORKERS. Threads: any.
  */
-MR_API uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n);
+MR_API uint32_t mr_loader_worker_shares(const mr_loader *loader, double *busy_shares_out,
+                                        uint32_t n);
 
 /**
  * Write the process ids of the living workers, for monitoring. Worker threads have none. At most n
@@ -523,7 +524,7 @@ MR_API uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_o
  *
  * Returns the number of ids, also if it is above n. Threads: any.
  */
-MR_API uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n);
+MR_API uint32_t mr_loader_worker_pids(const mr_loader *loader, int64_t *pids_out, uint32_t n);
 
 #ifdef __cplusplus
 }

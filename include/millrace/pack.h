@@ -137,7 +137,7 @@ MR_API void mr_pack_report_init(mr_pack_report *report, size_t size);
  * Threads: it starts num_workers threads, and calls progress and notice in the caller's thread.
  * Blocks: until all work is done.
  */
-MR_API mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir,
+MR_API mr_status mr_dataset_pack(const mr_dataset *dataset, const char *dir,
                                  const mr_pack_options *options, mr_pack_report *report_out,
                                  mr_error *error);
 
@@ -151,7 +151,7 @@ MR_API mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir,
  * MR_ERR_UNSUPPORTED (callbacks), MR_ERR_IO, MR_ERR_CANCELED, MR_ERR_NO_MEMORY.
  * Threads, Blocks: as mr_dataset_pack().
  */
-MR_API mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options,
+MR_API mr_status mr_dataset_check(const mr_dataset *dataset, const mr_pack_options *options,
                                   mr_pack_report *report_out, mr_error *error);
 
 /**
@@ -169,8 +169,9 @@ MR_API mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *op
  * MR_ERR_CANCELED; MR_ERR_NO_MEMORY. *report_out is written on success only.
  * Threads, Blocks: as mr_dataset_pack().
  */
-MR_API mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,
-                                mr_pack_report *report_out, mr_error *error);
+MR_API mr_status mr_pack_unpack(const mr_dataset *pack, const char *dir,
+                                const mr_pack_options *options, mr_pack_report *report_out,
+                                mr_error *error);
 
 #ifdef __cplusplus
 }

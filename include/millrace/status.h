@@ -13,14 +13,17 @@
  *
  * Structs: initialise a struct that begins with struct_size by its MR_..._INIT, whether you or the
  * library fill in the other fields. mr_..._init(struct, size) does the same for languages without
- * macros: it sets `size` bytes to zero and struct_size to size, which is the size of the caller's
- * struct, sizeof or what a binding was generated with. It does nothing for NULL. Later versions add
- * fields at its end. Programs that were compiled with earlier headers keep working, because
- * struct_size says which fields they know. The library writes no more than struct_size bytes. It
- * returns MR_ERR_INVALID for a size of 0 and for a size above its own. An options struct may be
- * larger than the library's if the fields that the library does not know are zero. In structs that
- * callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error and mr_device
- * never change. mr_array may get fields at its end; only the library makes one.
+ * macros: it sets size bytes to zero and struct_size to size, the size of the caller's struct. It
+ * does nothing for NULL. Fields called reserved, or reserved_..., must be 0 in structs that you
+ * fill in, and are 0 in structs that the library fills in.
+ *
+ * Later versions add fields at a struct's end or in place of reserved ones. Programs that were
+ * compiled with earlier headers keep working, because struct_size says which fields they know. The
+ * library writes no more than struct_size bytes. It returns MR_ERR_INVALID for a size of 0 and for
+ * a size above its own. An options struct may be larger than the library's if the fields that the
+ * library does not know are zero. In structs that callbacks receive (mr_sample, mr_pack_progress)
+ * the library sets the size. mr_error and mr_device never change. mr_array may get fields at its
+ * end; only the library makes one.
  */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H

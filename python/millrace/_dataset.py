@@ -43,7 +43,7 @@ class Dataset:
 
     def __len__(self) -> int:
         """Number of samples."""
-        return lib.mr_dataset_count(self._handle)
+        return lib.mr_dataset_n_samples(self._handle)
 
     @property
     def classes(self) -> list[str]:
@@ -54,9 +54,9 @@ class Dataset:
     def name(self, index: int) -> str:
         """The path of a sample, with "#record" for records."""
         text = ctypes.create_string_buffer(_NAME_BYTES)
-        status = lib.mr_dataset_name(self._handle, operator.index(index), text, _NAME_BYTES)
-        if status < 0:
-            raise make_error(status, None, f"index {index} is not from 0 to {len(self) - 1}")
+        if not lib.mr_dataset_name(self._handle, operator.index(index), text, _NAME_BYTES):
+            raise make_error(_abi.ERR_INVALID, None,
+                             f"index {index} is not from 0 to {len(self) - 1}")
         return os.fsdecode(text.value)
 
     def label(self, index: int) -> int:

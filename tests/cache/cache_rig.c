@@ -34,7 +34,7 @@ void cache_rig_reopen(struct cache_rig *rig)
     mr_dataset_destroy(rig->dataset);
     assert_ok(mr_dataset_open(rig->photos, NULL, &rig->dataset, &error), &error);
     rig->catalog = mr_dataset_catalog(rig->dataset);
-    rig->n = mr_dataset_count(rig->dataset);
+    rig->n = mr_dataset_n_samples(rig->dataset);
     mr_test_sleep_ms(SETTLE_MS);
 }
 

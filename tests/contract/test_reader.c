@@ -120,7 +120,7 @@ static void expect_random_records(uint32_t n_shards, size_t len, const char *key
     int64_t *indices = malloc(n_reads * sizeof *indices);
     assert_non_null(indices);
     for (size_t i = 0; i < n_reads; i++)
-        indices[i] = (int64_t)(draw(&random) % (uint64_t)mr_dataset_count(dataset));
+        indices[i] = (int64_t)(draw(&random) % (uint64_t)mr_dataset_n_samples(dataset));
     expect_oracle_everywhere(dataset, indices, n_reads);
     free(indices);
     mr_dataset_destroy(dataset);

@@ -39,7 +39,7 @@ static void encoded_images_are_the_default(void **state)
     mr_callbacks callbacks = good();
     mr_dataset *dataset = make(&callbacks);
     memset(&callbacks, 0xff, sizeof callbacks); /* the dataset has a copy */
-    assert_int_equal(mr_dataset_count(dataset), 5);
+    assert_int_equal(mr_dataset_n_samples(dataset), 5);
     assert_int_equal(mr_dataset_kind(dataset)->encoded, 1);
     assert_int_equal(mr_dataset_kind(dataset)->picture, 1);
     assert_int_equal(mr_dataset_kind(dataset)->label_dtype, MR_I64);
@@ -54,7 +54,7 @@ static void encoded_images_are_the_default(void **state)
     assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_UNSUPPORTED);
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_ERR_UNSUPPORTED);
     assert_int_equal(mr_dataset_save_list(dataset, "/nonexistent/l", NULL), MR_ERR_UNSUPPORTED);
-    assert_int_equal(mr_dataset_name(dataset, 4, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_name(dataset, 4, name, sizeof name) > 0);
     assert_string_equal(name, "sample 4");
     assert_int_equal(mr_dataset_n_classes(dataset), 0);
     mr_dataset_destroy(dataset);

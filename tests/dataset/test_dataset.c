@@ -58,7 +58,7 @@ static void wrong_arguments_are_refused(void **state)
     assert_string_equal(error.text,
                         "cannot open the folder /nonexistent/folder: No such file or directory");
     mr_dataset_destroy(NULL);
-    assert_int_equal(mr_dataset_count(NULL), 0);
+    assert_int_equal(mr_dataset_n_samples(NULL), 0);
     assert_int_equal(mr_dataset_n_classes(NULL), 0);
     assert_null(mr_dataset_class_name(NULL, 0));
 }
@@ -76,16 +76,16 @@ static void indices_are_checked_and_names_are_cut(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
     static const int64_t wrong[] = {-1, 1, INT64_MAX, INT64_MIN};
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(mr_dataset_name(dataset, wrong[i], name, sizeof name), MR_ERR_INVALID);
+        assert_int_equal(mr_dataset_name(dataset, wrong[i], name, sizeof name), 0);
         assert_int_equal(mr_dataset_label(dataset, wrong[i], &label, &error), MR_ERR_INVALID);
         assert_int_equal(mr_dataset_inspect(dataset, wrong[i], &info, &error), MR_ERR_INVALID);
     }
     assert_int_equal(label, 77);
-    assert_int_equal(mr_dataset_name(dataset, 0, name, 4), MR_OK);
+    assert_true(mr_dataset_name(dataset, 0, name, 4) > 0);
     assert_memory_equal(name, tree.path, 3);
     assert_int_equal(name[3], '\0');
     assert_int_equal(name[4], '?');
-    assert_int_equal(mr_dataset_name(dataset, 0, NULL, 0), MR_OK);
+    assert_true(mr_dataset_name(dataset, 0, NULL, 0) > 0);
     mr_dataset_destroy(dataset);
 }
 
@@ -98,7 +98,7 @@ static void a_retained_dataset_outlives_its_creator(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
     mr_dataset_retain(dataset);
     mr_dataset_destroy(dataset);
-    assert_int_equal(mr_dataset_count(dataset), 1);
+    assert_int_equal(mr_dataset_n_samples(dataset), 1);
     assert_string_equal(path_of(dataset, 0), "c/a.jpg");
     mr_dataset_destroy(dataset);
 }

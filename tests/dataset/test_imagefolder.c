@@ -23,7 +23,7 @@
 
 static void expect_paths(const mr_dataset *dataset, const char *const *paths, size_t n)
 {
-    assert_int_equal(mr_dataset_count(dataset), n);
+    assert_int_equal(mr_dataset_n_samples(dataset), n);
     for (size_t i = 0; i < n; i++)
         assert_string_equal(path_of(dataset, (int64_t)i), paths[i]);
 }
@@ -175,9 +175,9 @@ static void random_trees_equal_the_slow_oracle(void **state)
         }
         qsort(found, n, sizeof *found, compare_found);
         mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
-        if (mr_dataset_count(dataset) != (int64_t)n)
+        if (mr_dataset_n_samples(dataset) != (int64_t)n)
             fail_msg("seed %u: %lld samples instead of %zu", seed,
-                     (long long)mr_dataset_count(dataset), n);
+                     (long long)mr_dataset_n_samples(dataset), n);
         for (size_t i = 0; i < n; i++) {
             char path[256];
             snprintf(path, sizeof path, "%.127s/%.63s", found[i].folder, found[i].name);
@@ -269,7 +269,7 @@ static void an_empty_class_is_named_unless_allowed(void **state)
     assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", ""), &options, &dataset, NULL),
                      MR_OK);
     assert_int_equal(mr_dataset_n_classes(dataset), 3);
-    assert_int_equal(mr_dataset_count(dataset), 1);
+    assert_int_equal(mr_dataset_n_samples(dataset), 1);
     assert_int_equal(label_of(dataset, 0), 0);
     mr_dataset_destroy(dataset);
 }
@@ -292,13 +292,13 @@ static void without_labels_all_images_below_the_folder_count(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(label_of(dataset, i), 0);
     assert_int_equal(mr_dataset_n_classes(dataset), 0);
-    assert_int_equal(mr_dataset_name(dataset, 2, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_name(dataset, 2, name, sizeof name) > 0);
     assert_string_equal(name, tree_at(&tree, "flat/b/2.jpg"));
-    assert_int_equal(mr_dataset_relative_name(dataset, 2, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_relative_name(dataset, 2, name, sizeof name) > 0);
     assert_string_equal(name, "b/2.jpg");
-    assert_int_equal(mr_dataset_relative_name(dataset, 2, name, 4), MR_OK);
+    assert_true(mr_dataset_relative_name(dataset, 2, name, 4) > 0);
     assert_string_equal(name, "b/2");
-    assert_int_equal(mr_dataset_relative_name(dataset, 4, name, sizeof name), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_relative_name(dataset, 4, name, sizeof name), 0);
     mr_dataset_destroy(dataset);
     tree_folder(&tree, "hollow");
     snprintf(spec, sizeof spec, "%s?label=none", tree_spec(&tree, "imagefolder", "hollow"));
@@ -368,7 +368,7 @@ static void paths_up_to_the_limit_work_and_longer_ones_are_an_error(void **state
     assert_int_equal(chdir(tree_at(&tree, path)), 0);
     touch(name);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
-    assert_int_equal(mr_dataset_count(dataset), 1);
+    assert_int_equal(mr_dataset_n_samples(dataset), 1);
     assert_int_equal(strlen(path_of(dataset, 0)), PATH_MAX - 1);
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
@@ -429,7 +429,7 @@ static void a_chdir_of_the_program_has_no_effect(void **state)
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
     assert_int_equal(info.len_bytes, 6);
     char name[64];
-    assert_int_equal(mr_dataset_name(dataset, 0, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_name(dataset, 0, name, sizeof name) > 0);
     assert_string_equal(name, "data/c/a.jpg");
     mr_dataset_destroy(dataset);
 }

@@ -48,7 +48,7 @@ static void lines_give_paths_and_labels(void **state)
     mr_dataset *dataset = open_dataset(open_list(&tree, text, sizeof text - 1));
     static const char *const paths[] = {"a b.jpg", "/abs/x.png", "sub/\t\n\\.jpg", "\xff"};
     static const int64_t labels[] = {3, INT64_MIN, 7, INT64_MAX};
-    assert_int_equal(mr_dataset_count(dataset), 4);
+    assert_int_equal(mr_dataset_n_samples(dataset), 4);
     for (int i = 0; i < 4; i++) {
         int64_t label = 0;
         assert_string_equal(path_of(dataset, i), paths[i]);
@@ -62,11 +62,11 @@ static void lines_give_paths_and_labels(void **state)
     char name[4096];
     mr_dataset_name(dataset, 0, name, sizeof name);
     assert_string_equal(name, tree_at(&tree, "a b.jpg"));
-    assert_int_equal(mr_dataset_relative_name(dataset, 0, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_relative_name(dataset, 0, name, sizeof name) > 0);
     assert_string_equal(name, "a b.jpg");
     mr_dataset_name(dataset, 1, name, sizeof name);
     assert_string_equal(name, "/abs/x.png");
-    assert_int_equal(mr_dataset_relative_name(dataset, 1, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_relative_name(dataset, 1, name, sizeof name) > 0);
     assert_string_equal(name, "/abs/x.png");
     mr_dataset_destroy(dataset);
 }
@@ -210,7 +210,7 @@ static void a_list_may_begin_with_class_names(void **state)
     mr_dataset *dataset = open_dataset(open_list(&tree, text, sizeof text - 1));
     assert_int_equal(mr_dataset_n_classes(dataset), 2);
     assert_string_equal(mr_dataset_class_name(dataset, 1), "a\tb");
-    assert_int_equal(mr_dataset_count(dataset), 2);
+    assert_int_equal(mr_dataset_n_samples(dataset), 2);
     assert_string_equal(path_of(dataset, 0), "# classes");
     assert_string_equal(path_of(dataset, 1), "#");
     mr_dataset_destroy(dataset);
@@ -227,7 +227,7 @@ static void a_long_list_gives_every_line_at_its_index(void **state)
         end += sprintf(end, "%.*s%d.jpg\t%d\n", i % 11, "ppppppppppp", i, i * 7 % 1000);
     mr_dataset *dataset = open_dataset(open_list(&tree, text, (size_t)(end - text)));
     free(text);
-    assert_int_equal(mr_dataset_count(dataset), N);
+    assert_int_equal(mr_dataset_n_samples(dataset), N);
     for (int i = 0; i < N; i++) {
         char expected[40];
         sprintf(expected, "%.*s%d.jpg", i % 11, "ppppppppppp", i);
@@ -285,7 +285,7 @@ static void an_overwritten_large_list_gives_errors_and_no_crash(void **state)
         assert_int_equal(mr_dataset_label(dataset, i, &label, NULL), MR_ERR_IO);
         assert_int_equal(mr_dataset_label(dataset, i, &label, &error), MR_ERR_IO);
         assert_int_equal(error.status, MR_ERR_IO);
-        assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
+        assert_true(mr_dataset_name(dataset, i, name, sizeof name) > 0);
     }
     mr_dataset_destroy(dataset);
 }

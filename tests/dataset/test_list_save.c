@@ -29,11 +29,11 @@ static void make_tree(struct tree *tree)
 /* Assert that both have the same files (by size), labels and classes. */
 static void expect_same(mr_dataset *a, mr_dataset *b)
 {
-    assert_int_equal(mr_dataset_count(a), mr_dataset_count(b));
+    assert_int_equal(mr_dataset_n_samples(a), mr_dataset_n_samples(b));
     assert_int_equal(mr_dataset_n_classes(a), mr_dataset_n_classes(b));
     for (uint32_t i = 0; i < mr_dataset_n_classes(a); i++)
         assert_string_equal(mr_dataset_class_name(a, i), mr_dataset_class_name(b, i));
-    for (int64_t i = 0; i < mr_dataset_count(a); i++) {
+    for (int64_t i = 0; i < mr_dataset_n_samples(a); i++) {
         mr_sample_info x = MR_SAMPLE_INFO_INIT, y = MR_SAMPLE_INFO_INIT;
         mr_error error = {0};
         assert_int_equal(label_of(a, i), label_of(b, i));

@@ -62,7 +62,7 @@ static void samples_have_the_names_and_labels_of_the_packed_files(void **state)
     struct invented want;
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
-    assert_int_equal(mr_dataset_count(dataset), N);
+    assert_int_equal(mr_dataset_n_samples(dataset), N);
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
     assert_int_equal(kind->encoded, 1);
     assert_int_equal(kind->picture, 1);
@@ -70,9 +70,9 @@ static void samples_have_the_names_and_labels_of_the_packed_files(void **state)
     for (int64_t i = 0; i < N; i++) {
         char name[256];
         invent((uint64_t)i, &want);
-        assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
+        assert_true(mr_dataset_name(dataset, i, name, sizeof name) > 0);
         assert_string_equal(name, want.name);
-        assert_int_equal(mr_dataset_relative_name(dataset, i, name, sizeof name), MR_OK);
+        assert_true(mr_dataset_relative_name(dataset, i, name, sizeof name) > 0);
         assert_string_equal(name, want.name);
         assert_int_equal(label_of(dataset, i), want.label);
     }

@@ -130,12 +130,13 @@ static void records_are_where_arithmetic_says(void **state)
                     (int64_t)((uint64_t)label << 8 | bytes_of_file[at + cases[c].label_off + b]);
             if (cases[c].label_bytes == 4)
                 label = (int32_t)label;
-            if (n >= mr_dataset_count(dataset))
-                fail_msg("case %zu: only %lld records", c, (long long)mr_dataset_count(dataset));
+            if (n >= mr_dataset_n_samples(dataset))
+                fail_msg("case %zu: only %lld records", c,
+                         (long long)mr_dataset_n_samples(dataset));
             expect_sample(dataset, n, bytes_of_file + at, (size_t)cases[c].bytes, label);
             assert_int_equal(label_of(dataset, n), label);
         }
-        assert_int_equal(mr_dataset_count(dataset), n);
+        assert_int_equal(mr_dataset_n_samples(dataset), n);
         mr_dataset_destroy(dataset);
     }
 }
@@ -177,7 +178,7 @@ static void overlapping_records_never_cross_files(void **state)
         strcat(spec, tree_spec(&tree, "", name));
     }
     mr_dataset *dataset = open_dataset(strcat(spec, "?bytes=10&stride=4"));
-    assert_int_equal(mr_dataset_count(dataset), 37);
+    assert_int_equal(mr_dataset_n_samples(dataset), 37);
     assert_false(mr_catalog_loose_files(mr_dataset_catalog(dataset)));
     assert_int_equal(mr_catalog_n_files(mr_dataset_catalog(dataset)), 6);
     int64_t index = 0;
@@ -186,7 +187,7 @@ static void overlapping_records_never_cross_files(void **state)
             expect_sample(dataset, index, bytes_of_file + 1000 * i + at, 10, 0);
     assert_int_equal(index, 37);
     char name[4096];
-    assert_int_equal(mr_dataset_name(dataset, 36, name, sizeof name), MR_OK);
+    assert_true(mr_dataset_name(dataset, 36, name, sizeof name) > 0);
     assert_string_equal(strrchr(name, '/'), "/5,%.bin#11");
     mr_dataset_destroy(dataset);
 }
@@ -202,10 +203,11 @@ static void files_beyond_four_gigabytes_are_addressed(void **state)
         skip();
     mr_dataset *dataset =
         open_dataset(with_query(tree_spec(&tree, "records", "sparse.bin"), "bytes=4096&stride=2"));
-    assert_int_equal(mr_dataset_count(dataset), 1 + (size - 4096) / 2);
+    assert_int_equal(mr_dataset_n_samples(dataset), 1 + (size - 4096) / 2);
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     assert_int_equal(
-        mr_catalog_extents(mr_dataset_catalog(dataset), mr_dataset_count(dataset) - 1, extents), 1);
+        mr_catalog_extents(mr_dataset_catalog(dataset), mr_dataset_n_samples(dataset) - 1, extents),
+        1);
     assert_int_equal(extents[0].offset, (size - 4096) / 2 * 2);
     mr_dataset_destroy(dataset);
 }
@@ -231,7 +233,7 @@ static void labels_may_be_arrays(void **state)
     assert_int_equal(kind->label_ndim, 2);
     assert_int_equal(kind->label_shape[1], 3);
     assert_int_equal(kind->label_bytes, 24);
-    assert_int_equal(mr_dataset_count(dataset), 4); /* 160 bytes, 40 each */
+    assert_int_equal(mr_dataset_n_samples(dataset), 4); /* 160 bytes, 40 each */
     float label[6];
     const uint8_t *data;
     size_t len;
@@ -354,7 +356,7 @@ static void cifar10_reads_the_batches_that_exist(void **state)
     write_cifar(&tree, "test_batch.bin", 3, 7);
     tree_write(&tree, "batches.meta.txt", "airplane\r\nautomobile\n\n", 22);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "cifar10", ""));
-    assert_int_equal(mr_dataset_count(dataset), 6);
+    assert_int_equal(mr_dataset_n_samples(dataset), 6);
     assert_int_equal(mr_dataset_kind(dataset)->picture, 1);
     assert_int_equal(mr_dataset_kind(dataset)->data_bytes, 3072);
     assert_int_equal(mr_dataset_n_classes(dataset), 2);
@@ -370,11 +372,11 @@ static void cifar10_reads_the_batches_that_exist(void **state)
     assert_string_equal(strrchr(name, '/'), "/data_batch_3.bin#1");
     mr_dataset_destroy(dataset);
     dataset = open_dataset(with_query(tree_spec(&tree, "cifar10", ""), "split=test"));
-    assert_int_equal(mr_dataset_count(dataset), 3);
+    assert_int_equal(mr_dataset_n_samples(dataset), 3);
     assert_int_equal(label_of(dataset, 0), 7);
     mr_dataset_destroy(dataset);
     dataset = open_dataset(with_query(tree_spec(&tree, "CIFAR10", ""), "SPLIT=TEST"));
-    assert_int_equal(mr_dataset_count(dataset), 3);
+    assert_int_equal(mr_dataset_n_samples(dataset), 3);
     mr_dataset_destroy(dataset);
 }
 

@@ -64,7 +64,7 @@ static void two_members_with_a_suffix_that_is_used_are_damage(void **state)
     }
     write_shard("s.tar", &shard);
     mr_dataset *dataset = open_shard("&keep=txt:9");
-    assert_int_equal(mr_dataset_count(dataset), 4);
+    assert_int_equal(mr_dataset_n_samples(dataset), 4);
     for (int i = 0; i < 3; i++)
         expect_damaged(dataset, i, "two members of the sample have the same suffix");
     assert_int_equal(label_of(dataset, 3), 7);
@@ -85,7 +85,7 @@ static void a_name_almost_like_a_meta_member_is_a_sample(void **state)
     }
     write_shard("s.tar", &shard);
     mr_dataset *dataset = open_shard("&label=none");
-    assert_int_equal(mr_dataset_count(dataset), 6); /* all except the first two */
+    assert_int_equal(mr_dataset_n_samples(dataset), 6); /* all except the first two */
     mr_dataset_destroy(dataset);
 }
 
@@ -183,7 +183,7 @@ static void a_sample_for_lost_members_has_no_image(void **state)
     memset(shard.bytes + at, 'x', 512);
     write_shard("s.tar", &shard);
     mr_dataset *dataset = open_shard("&label=none");
-    assert_int_equal(mr_dataset_count(dataset), 3);
+    assert_int_equal(mr_dataset_n_samples(dataset), 3);
     assert_int_equal(mr_dataset_inspect(dataset, 1, &info, NULL), MR_OK);
     assert_int_equal(info.len_bytes, 0);
     assert_int_equal(mr_dataset_inspect(dataset, 2, &info, NULL), MR_OK);
@@ -219,7 +219,7 @@ static void shards_without_samples_are_skipped(void **state)
     for (int i = 0; i < 2; i++) {
         char expected[32];
         snprintf(expected, sizeof expected, "e%d.tar/a.jpg", 3 * i + 1);
-        assert_int_equal(mr_dataset_relative_name(dataset, i, name, sizeof name), MR_OK);
+        assert_true(mr_dataset_relative_name(dataset, i, name, sizeof name) > 0);
         assert_string_equal(name, expected);
     }
     mr_dataset_destroy(dataset);
@@ -242,7 +242,7 @@ static void escapes_work_in_patterns(void **state)
         char spec[4096];
         snprintf(spec, sizeof spec, "tar:%s/%s?label=none", tree.path, patterns[i]);
         mr_dataset *dataset = open_dataset(spec);
-        assert_int_equal(mr_dataset_count(dataset), 1);
+        assert_int_equal(mr_dataset_n_samples(dataset), 1);
         mr_dataset_destroy(dataset);
     }
 }

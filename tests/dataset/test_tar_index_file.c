@@ -51,7 +51,7 @@ static void expect_labels(const struct tree *tree, const char *name, const char 
     char spec[4096];
     snprintf(spec, sizeof spec, "tar:%s/%s%s", tree->path, name, keys);
     mr_dataset *dataset = open_dataset(spec);
-    assert_int_equal(mr_dataset_count(dataset), N);
+    assert_int_equal(mr_dataset_n_samples(dataset), N);
     for (int i = 0; i < N; i++)
         assert_int_equal(label_of(dataset, i), label);
     mr_dataset_destroy(dataset);

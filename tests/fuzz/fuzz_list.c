@@ -85,7 +85,7 @@ static void walk_list(mr_dataset *dataset)
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     void *label = malloc(mr_dataset_kind(dataset)->label_bytes);
     require(label != NULL, "out of memory");
-    for (int64_t i = 0; i < mr_dataset_count(dataset); i++) {
+    for (int64_t i = 0; i < mr_dataset_n_samples(dataset); i++) {
         const uint8_t *data;
         size_t len;
         char path[MR_CATALOG_PATH];

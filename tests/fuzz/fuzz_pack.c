@@ -219,7 +219,7 @@ static void ask_all(mr_dataset *dataset)
     uint64_t label_bytes = mr_dataset_kind(dataset)->label_bytes;
     void *label = malloc(label_bytes <= MAX_LABEL ? label_bytes : 1);
     require(label && mr_reader_create(catalog, &options, &reader, NULL) == MR_OK, "no memory");
-    for (int64_t i = 0; i < mr_dataset_count(dataset) && i < MAX_SAMPLES; i++) {
+    for (int64_t i = 0; i < mr_dataset_n_samples(dataset) && i < MAX_SAMPLES; i++) {
         char name[64], which[MR_CATALOG_DESCRIPTION];
         mr_sample_info info = MR_SAMPLE_INFO_INIT;
         mr_error error = {0};
@@ -290,7 +290,7 @@ static void try_part(const uint8_t *bytes, size_t len, int what)
     }
     if (status != MR_OK)
         fprintf(stderr, "%s\n", error.text);
-    require(status == MR_OK && mr_dataset_count(dataset) == FUZZ_PACK_SAMPLES,
+    require(status == MR_OK && mr_dataset_n_samples(dataset) == FUZZ_PACK_SAMPLES,
             "a pack that cannot be opened");
     ask_all(dataset);
     mr_dataset_destroy(dataset);

@@ -41,7 +41,7 @@ static void own_order(struct gpu_setup *setup)
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
     int64_t order[100];
     for (int64_t i = 0; i < 100; i++)
-        order[i] = (i * i * 7 + 3) % mr_dataset_count(pair.dataset);
+        order[i] = (i * i * 7 + 3) % mr_dataset_n_samples(pair.dataset);
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
         gpu_report_expect(&setup->report,
                           mr_loader_set_epoch_order(pair.host, epoch, order, 100) == MR_OK &&

@@ -64,7 +64,7 @@ static void expect_ok(struct rank *rank, mr_status status, const char *what)
 }
 
 /* Runs in a separate process. */
-static int be_rank(uint32_t number, void *arg)
+static int be_rank(void *arg, uint32_t number)
 {
     const struct job *job = arg;
     struct gpu_setup setup = *job->setup;
@@ -178,7 +178,7 @@ static void stand_between_streams(struct rank *rank)
         gpu_report_expect(rank->report, ((uint32_t *)pinned)[i] == rank->n_ranks * PATTERN,
                           "number %u is %x", i, ((uint32_t *)pinned)[i]);
     expect_ok(rank, mr_group_work_sync(work, MR_FOREVER), "mr_group_work_sync");
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     gpu_cuda_stream_end(cuda, before);
     gpu_cuda_stream_end(cuda, after);
     gpu_cuda_ok(cuda, cudaFreeHost(pinned), "cudaFreeHost");
@@ -289,7 +289,7 @@ static void run_out_of_time(struct rank *rank)
         "%s after %.0f ms: %s", mr_status_name(status), took_ms, mr_group_error(rank->group)->text);
     gpu_report_figure("nccl: a timeout of 1000 ms is reported after, ms", &took_ms, 1, false, 0);
     gpu_report_expect(rank->report, gpu_cuda_open_gate(cuda), "the gate's limit came first");
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     gpu_cuda_sync(cuda, stream);
     gpu_cuda_stream_end(cuda, stream);
     give_back(cuda, buffer);
@@ -346,7 +346,7 @@ static void measure_calls(struct rank *rank, const char *size, uint64_t n)
         issue_us[i] = (double)(gpu_report_now_ns() - begin_ns) / 1e3;
         expect_ok(rank, mr_group_work_sync(work, MR_FOREVER), "mr_group_work_sync");
         whole_us[i] = (double)(gpu_report_now_ns() - begin_ns) / 1e3;
-        mr_group_work_free(work);
+        mr_group_work_destroy(work);
     }
     give_back(&rank->cuda, buffer);
     if (rank->number != 0)

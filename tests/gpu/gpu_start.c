@@ -58,8 +58,8 @@ int gpu_start_main(int argc, char **argv)
     gpu_setup_init(&setup, argc, argv);
     uint32_t n = setup.brief ? 2 : MAX_LOADERS;
     mr_dataset *photos = gpu_setup_dataset(&setup, setup.photos);
-    char *list =
-        gpu_setup_list(&setup, "repeated.txt", 2048 / (uint32_t)mr_dataset_count(photos) + 1, NULL);
+    char *list = gpu_setup_list(&setup, "repeated.txt",
+                                2048 / (uint32_t)mr_dataset_n_samples(photos) + 1, NULL);
     mr_dataset *dataset = gpu_setup_dataset(&setup, list);
     if (gpu_report_begin(&setup.report, "a loader's first batch")) {
         for (uint32_t i = 0; i < n; i++)

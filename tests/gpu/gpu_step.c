@@ -254,7 +254,8 @@ int gpu_step_main(int argc, char **argv)
         open_gpu(&t);
     mr_dataset *photos = gpu_setup_dataset(&setup, setup.photos);
     uint32_t times =
-        (MAX_STEPS + 8) * gpu_setup_batch(&setup, BATCH) / (uint32_t)mr_dataset_count(photos) + 1;
+        (MAX_STEPS + 8) * gpu_setup_batch(&setup, BATCH) / (uint32_t)mr_dataset_n_samples(photos) +
+        1;
     char *list = gpu_setup_list(&setup, "repeated.txt", times, NULL);
     t.dataset = gpu_setup_dataset(&setup, list);
     gpu_report_fact("workers of gpu_step", "%u",

@@ -134,7 +134,7 @@ struct job {
     const char *options;
 };
 
-static int be_rank(uint32_t number, void *arg)
+static int be_rank(void *arg, uint32_t number)
 {
     const struct job *job = arg;
     char *name =

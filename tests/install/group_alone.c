@@ -13,7 +13,7 @@ static void print_line(void *user, mr_log_level level, const char *line)
     printf("log: %d %s\n", (int)level, line);
 }
 
-static int fail_rank(uint32_t local_rank, void *arg)
+static int fail_rank(void *arg, uint32_t local_rank)
 {
     (void)local_rank;
     (void)arg;

@@ -152,11 +152,11 @@ static void datasets(void **state)
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_pack_report report = MR_PACK_REPORT_INIT;
     NOTHING(mr_dataset_destroy, NULL);
-    IS_VALUE(0, mr_dataset_count, NULL);
+    IS_VALUE(0, mr_dataset_n_samples, NULL);
     IS_VALUE(0, mr_dataset_n_classes, NULL);
     IS_VALUE(NULL, mr_dataset_class_name, NULL, 0);
-    IS_INVALID(mr_dataset_name, NULL, 0, name, sizeof name);
-    IS_INVALID(mr_dataset_relative_name, NULL, 0, name, sizeof name);
+    IS_VALUE(0, mr_dataset_name, NULL, 0, name, sizeof name);
+    IS_VALUE(0, mr_dataset_relative_name, NULL, 0, name, sizeof name);
     HAS_WORDS(mr_dataset_label, NULL, 0, &label, &error);
     HAS_WORDS(mr_dataset_inspect, NULL, 0, &info, &error);
     HAS_WORDS(mr_dataset_save_list, NULL, "list", &error);
@@ -254,7 +254,7 @@ static void collectives(void **state)
     IS_INVALID(mr_group_work_wait, NULL, NULL);
     IS_INVALID(mr_group_work_sync, NULL, 0);
     IS_INVALID(mr_group_work_test, NULL);
-    NOTHING(mr_group_work_free, NULL);
+    NOTHING(mr_group_work_destroy, NULL);
 }
 
 /* Where <millrace/group.h>, run.h and metrics.h say so. */

@@ -48,7 +48,7 @@ static void pack_holds_the_dataset_in_its_order(void **state)
     assert_true(report.bytes_read > 0 && report.bytes_written > 0);
     assert_int_equal(rig->last.n_done, rig->n);
     mr_dataset *pack = pack_rig_open(rig, "first");
-    assert_int_equal(mr_dataset_count(pack), rig->n);
+    assert_int_equal(mr_dataset_n_samples(pack), rig->n);
     assert_int_equal(mr_dataset_n_classes(pack), 2);
     assert_string_equal(mr_dataset_class_name(pack, 1), "class_1");
     const struct mr_pack_index *index = mr_catalog_pack(mr_dataset_catalog(pack));

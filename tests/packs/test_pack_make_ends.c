@@ -180,7 +180,7 @@ static void complete_pack_is_reported_and_not_touched(void **state)
     assert_int_equal(
         mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, &report, &error),
         MR_OK);
-    assert_int_equal(report.n_samples, mr_dataset_count(rig->dataset));
+    assert_int_equal(report.n_samples, mr_dataset_n_samples(rig->dataset));
     assert_int_equal(report.n_resumed, report.n_samples);
     assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG],
                      report.n_samples);

@@ -359,7 +359,7 @@ static void a_pack_may_hold_no_sample(void **state)
     invented_write(tree_at(&tree, "p"), &options);
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "pack", "p"));
-    assert_int_equal(mr_dataset_count(dataset), 0);
+    assert_int_equal(mr_dataset_n_samples(dataset), 0);
     assert_int_equal(mr_dataset_n_classes(dataset), INVENTED_CLASSES);
     mr_dataset_destroy(dataset);
 }

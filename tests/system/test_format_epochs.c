@@ -33,7 +33,7 @@ static uint64_t digest_of(const char *spec, uint32_t workers, const char *cache)
     options.num_workers = workers;
     options.cache = cache;
     mr_dataset *dataset = mr_test_dataset(spec);
-    assert_int_equal(mr_dataset_count(dataset), n_files);
+    assert_int_equal(mr_dataset_n_samples(dataset), n_files);
     mr_loader *loader = mr_test_loader(dataset, "train:16", &options);
     struct mr_test_epoch epoch;
     for (uint64_t i = 0; i < (cache ? 2 : 1); i++) {

@@ -160,7 +160,7 @@ static void check_transform(const char *transform, mr_on_error policy)
         char what[160];
         mr_loader_options o = plain_options(policy);
         mr_dataset *dataset = open_pack(k);
-        assert_int_equal(mr_dataset_count(dataset), n_files);
+        assert_int_equal(mr_dataset_n_samples(dataset), n_files);
         snprintf(what, sizeof what, "%s, %s", kinds[k].name, transform);
         run_loader(dataset, transform, &o, &got);
         assert_same(&got, &expected, what);
@@ -291,8 +291,8 @@ static void names_and_classes_are_those_of_the_folder(void **state)
         assert_int_equal(mr_dataset_label(dataset, i, &label, NULL), MR_OK);
         assert_int_equal(mr_dataset_label(from_files, i, &expected, NULL), MR_OK);
         assert_int_equal(label, expected);
-        assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
-        assert_int_equal(mr_dataset_name(from_files, i, file, sizeof file), MR_OK);
+        assert_true(mr_dataset_name(dataset, i, name, sizeof name) > 0);
+        assert_true(mr_dataset_name(from_files, i, file, sizeof file) > 0);
         assert_words(name, strstr(file, "class_"));
     }
     mr_dataset_destroy(dataset);

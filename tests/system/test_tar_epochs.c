@@ -76,7 +76,7 @@ static int set_up(void **state)
     files = mr_test_dataset(path);
     snprintf(path, sizeof path, "tar:%s/t-{00..%02d}.tar", folder, N_SHARDS - 1);
     shards = mr_test_dataset(path);
-    assert_int_equal(mr_dataset_count(shards), N);
+    assert_int_equal(mr_dataset_n_samples(shards), N);
     return 0;
 }
 
@@ -202,7 +202,7 @@ static void a_pack_of_shards_has_their_names_and_bits(void **state)
         mr_test_packs_make(spec, dir, encodings[i]);
         snprintf(spec, sizeof spec, "pack:%s", dir);
         mr_dataset *pack = mr_test_dataset(spec);
-        assert_int_equal(mr_dataset_count(pack), N);
+        assert_int_equal(mr_dataset_n_samples(pack), N);
         mr_dataset_relative_name(pack, N_EACH + 1, dir, sizeof dir);
         assert_string_equal(dir, "t-01.tar/014.jpg");
         mr_loader_options o = base_options();
@@ -343,7 +343,7 @@ static void the_policy_applies_to_samples_that_a_shard_lost(void **state)
     mr_test_image_free(&image);
     snprintf(path, sizeof path, "tar:%s/broken.tar", folder);
     mr_dataset *dataset = mr_test_dataset(path);
-    assert_int_equal(mr_dataset_count(dataset), 6);
+    assert_int_equal(mr_dataset_n_samples(dataset), 6);
     for (int r = 0; r < 2; r++) {
         mr_loader_options o = base_options();
         o.num_workers = r == 0 ? MR_NO_WORKERS : 2;

@@ -70,7 +70,7 @@ static int set_up(void **state)
         mr_test_image_free(&images[k]);
     snprintf(path, sizeof path, "tar:%s/t-{00..49}.tar", folder);
     shards = mr_test_dataset(path);
-    assert_int_equal(mr_dataset_count(shards), N);
+    assert_int_equal(mr_dataset_n_samples(shards), N);
     return 0;
 }
 

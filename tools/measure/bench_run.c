@@ -49,7 +49,7 @@ static bool complete_meta(struct mr_bench_run *run)
     run->meta.device = args->device != NULL ? args->device : "host";
     run->meta.seconds = args->how.seconds;
     run->meta.step_ms = args->how.step_s * 1e3;
-    run->meta.n_samples = mr_dataset_count(run->feed.dataset);
+    run->meta.n_samples = mr_dataset_n_samples(run->feed.dataset);
     run->meta.options = *mr_loader_resolved(run->feed.loader);
     /* with --mean and --std, the transform differs from the given text */
     run->meta.transform = args->common.n_channels > 0

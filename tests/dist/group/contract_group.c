@@ -56,7 +56,7 @@ static mr_status call(void *user, const struct mr_collective *collective)
     if (status != MR_OK)
         return status;
     status = mr_group_work_sync(work, 60000);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     return status;
 }
 

@@ -66,7 +66,7 @@ static bool cycle(const char *backend, long number)
     if (!good)
         fprintf(stderr, "group %ld (%s): %s\n", number, mr_group_backend(group),
                 mr_group_error(group)->text);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     mr_group_destroy(group);
     return good;
 }

@@ -217,7 +217,7 @@ static mr_status begin(mr_group *group, const struct call *call, mr_group_work *
     pthread_mutex_lock(&rank->world->lock);
     struct double_work *work = &rank->works[rank->n_called % MAX_WORKS];
     if (work->is_used)
-        abort(); /* a missing mr_group_work_free() */
+        abort(); /* a missing mr_group_work_destroy() */
     *work = (struct double_work){.rank = rank, .call = *call, .is_used = true};
     rank->n_called++;
     note(rank, call);
@@ -233,7 +233,7 @@ static mr_status call_and_wait(mr_group *group, const struct call *call)
     mr_status status = begin(group, call, &work);
     if (status == MR_OK) {
         status = mr_group_work_sync(work, UINT32_MAX);
-        mr_group_work_free(work);
+        mr_group_work_destroy(work);
     }
     return status;
 }
@@ -341,7 +341,7 @@ mr_status mr_group_work_sync(mr_group_work *handle, uint32_t timeout_ms)
     return work->status;
 }
 
-void mr_group_work_free(mr_group_work *handle)
+void mr_group_work_destroy(mr_group_work *handle)
 {
     if (!handle)
         return;

@@ -162,7 +162,7 @@ static void in_the_background(mr_group *group, void *arg)
         RIG_CHECK(group, mr_group_work_test(works[i]) == MR_OK);
         RIG_CHECK(group, mr_group_work_wait(works[i], NULL) == MR_OK);
         RIG_CHECK(group, x[i] == sum * (i + 1));
-        mr_group_work_free(works[i]);
+        mr_group_work_destroy(works[i]);
     }
 }
 
@@ -191,7 +191,7 @@ static void all_in_the_background(mr_group *group, void *arg)
                                     : mr_group_recv_async(group, in + 2, 2, MR_I32, 0, NULL,
                                                           &works[5])) == MR_OK);
     for (int i = 0; i < (rank < 2 ? 6 : 5); i++)
-        mr_group_work_free(works[i]);
+        mr_group_work_destroy(works[i]);
     RIG_CHECK(group, (rank != 0 || a == (int32_t)n) && b == 1 && scattered == (int32_t)n &&
                          gathered[n - 1] == 1);
 }
@@ -207,7 +207,7 @@ static void while_another_is_late(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_test(work) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_sync(work, 10) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_sync(work, 5000) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
 }
 
 /* The input is inside the output, and the other way round. */
@@ -282,7 +282,7 @@ static void nothing(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_gather(group, NULL, NULL, 0, MR_I64) == MR_OK);
     RIG_CHECK(group, mr_group_broadcast_async(group, NULL, 0, MR_F64, 0, NULL, &work) == MR_OK);
     RIG_CHECK(group, mr_group_work_sync(work, 5000) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     RIG_CHECK(group, mr_group_send(group, NULL, 0, MR_F32, !mr_group_rank(group)) == MR_OK);
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
 }

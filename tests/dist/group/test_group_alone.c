@@ -69,7 +69,7 @@ static void no_group_is_a_world_of_one(void **state)
     assert_int_equal(mr_group_work_sync(NULL, 0), MR_ERR_INVALID);
     assert_int_equal(mr_group_work_test(NULL), MR_ERR_INVALID);
     assert_int_equal(mr_group_work_wait(NULL, NULL), MR_ERR_INVALID);
-    mr_group_work_free(NULL);
+    mr_group_work_destroy(NULL);
     mr_group_destroy(NULL);
 }
 
@@ -108,7 +108,7 @@ static void works_of_one_rank_have_ended_at_once(void **state)
     mr_group_destroy(group);
     assert_int_equal(mr_group_work_sync(work, 0), MR_OK);
     assert_int_equal(mr_group_work_wait(work, NULL), MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
 }
 
 static void a_world_of_one_splits_into_one(void **state)
@@ -135,7 +135,7 @@ static int use_in_child(mr_group *group, mr_group_work *work)
     refused &= strcmp(mr_group_error(group)->text, "a group cannot be used in a forked child") == 0;
     refused &= mr_group_split(group, 0, 0, &part) == MR_ERR_STATE;
     refused &= mr_group_work_sync(work, 0) == MR_ERR_STATE;
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     mr_group_destroy(group);
     return refused ? 0 : 1;
 }
@@ -154,7 +154,7 @@ static void a_forked_child_is_refused(void **state)
     assert_int_equal(waitpid(pid, &how, 0), pid);
     assert_int_equal(how, 0);
     assert_int_equal(mr_group_barrier(group), MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     mr_group_destroy(group);
 }
 

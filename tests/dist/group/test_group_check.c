@@ -126,7 +126,7 @@ static void destroy_ends_a_check(void **state)
     rig_run(2, 60000, leaves_during_check, &work);
     assert_true(rig_now_ms() - start < 20000);
     assert_int_equal(mr_group_work_test(work), MR_ERR_STATE);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
 }
 
 int main(void)

@@ -29,7 +29,7 @@ static void once(mr_group *group, void *arg)
     (void)arg;
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK && x == 2);
     RIG_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
 }
 
 static void cycle(int n)

@@ -31,7 +31,7 @@ static void reduces_until_a_death(mr_group *group, void *arg)
             status = mr_group_all_reduce(group, x, 64, MR_F64, MR_SUM);
         else if (!mr_group_all_reduce_async(group, x, 64, MR_F64, MR_SUM, NULL, &work))
             status = mr_group_work_sync(work, MR_FOREVER);
-        mr_group_work_free(work);
+        mr_group_work_destroy(work);
     }
     snprintf(words, sizeof words, "rank %u", death->dead);
     RIG_CHECK(group, rig_now_ms() - start < 20000);

@@ -104,8 +104,8 @@ static void asynchronous(mr_group *group, void *arg)
     atomic_store(&own->is_held, false);
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_OK);
     RIG_CHECK(group, mr_group_work_test(works[1]) == MR_OK);
-    mr_group_work_free(works[0]);
-    mr_group_work_free(works[1]);
+    mr_group_work_destroy(works[0]);
+    mr_group_work_destroy(works[1]);
 }
 
 static void works_are_pending_until_the_device_is_done(void **state)
@@ -127,7 +127,7 @@ static void frees_early(mr_group *group, void *arg)
         mr_group_work *work = NULL;
         RIG_CHECK(group,
                   mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-        mr_group_work_free(work);
+        mr_group_work_destroy(work);
     }
     RIG_CHECK(group, rig_now_ms() - start < 15000);
     RIG_CHECK(group, atomic_load(&own->n_tickets) == 20);
@@ -165,8 +165,8 @@ static void waits_in_turn(mr_group *group, void *arg)
     usleep(1500000);
     atomic_store(&own->is_held, false);
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_OK);
-    mr_group_work_free(works[0]);
-    mr_group_work_free(works[1]);
+    mr_group_work_destroy(works[0]);
+    mr_group_work_destroy(works[1]);
 }
 
 static void the_time_limit_of_a_work_begins_when_earlier_works_have_ended(void **state)
@@ -346,7 +346,7 @@ static void destroy_waits_for_a_work_that_ends_soon(void **state)
     rig_run(2, 10000, leaves_works, works);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_OK);
-        mr_group_work_free(works[r]);
+        mr_group_work_destroy(works[r]);
     }
     expect_clean(2, true);
 }

@@ -41,7 +41,7 @@ static void works_outlive_their_group(void **state)
         assert_int_equal(mr_group_work_test(works[r]), MR_ERR_STATE);
         assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_ERR_STATE);
         assert_int_equal(mr_group_work_wait(works[r], NULL), MR_ERR_STATE);
-        mr_group_work_free(works[r]);
+        mr_group_work_destroy(works[r]);
         assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
         assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 1);
         assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 1);
@@ -95,7 +95,7 @@ static void leaves_pending_works(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_wait(work, NULL) == MR_OK);
     atomic_store(&orders->ranks[rank].is_held, !ends);
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == (ends ? MR_OK : MR_ERR_PEER));
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_SAYS(group, "as agreed");
 }
@@ -138,7 +138,7 @@ static void fails_alone(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_NO_MEMORY);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_NO_MEMORY);
     RIG_SAYS(group, "no memory");
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
 }
 
 static void a_rank_that_fails_alone_disconnects(void **state)
@@ -173,7 +173,7 @@ static void waits_for_300_ms(mr_group *group, void *arg)
         RIG_SAYS(group, "timed out after 1 ms");
     atomic_store(&orders->ranks[rank].is_held, false);
     RIG_CHECK(group, mr_group_work_sync(work, timeout_ms) == (is_short ? MR_ERR_TIMEOUT : MR_OK));
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
 }
 
 static void timeouts_can_be_short_and_long(void **state)
@@ -200,7 +200,7 @@ static void abort_hangs(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 6000);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum) timed out after 300 ms");
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
 }
 

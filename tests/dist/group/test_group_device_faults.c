@@ -107,7 +107,7 @@ static void fails_on_the_device(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == status);
     stays_dead(group, status);
     for (int i = 0; i < 3; i++)
-        mr_group_work_free(works[i]);
+        mr_group_work_destroy(works[i]);
 }
 
 static void a_failed_work_is_named_and_later_works_end_with_its_error(void **state)
@@ -138,7 +138,7 @@ static void is_unhealthy(mr_group *group, void *arg)
     atomic_store(&get_orders(group)->is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM,
                                                NULL, &work) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     atomic_store(&get_orders(group)->health_status, MR_ERR_PEER);
     uint64_t until = rig_now_ms() + 5000;
     while (atomic_load(&get_orders(group)->n_aborts) == 0 && rig_now_ms() < until)
@@ -298,7 +298,7 @@ static void waits_for_the_dead(mr_group *group, void *arg)
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
     RIG_SAYS(group, "rank 1");
     RIG_CHECK(group, atomic_load(&get_orders(group)->n_aborts) == 1);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     stays_dead(group, MR_ERR_PEER);
 }
 

@@ -74,7 +74,7 @@ static void fails_in_the_background(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_test(works[1]) == status);
     RIG_CHECK(group, mr_group_barrier(group) == status);
     for (int i = 0; i < 3; i++)
-        mr_group_work_free(works[i]);
+        mr_group_work_destroy(works[i]);
     stays_dead(group, status);
 }
 
@@ -195,8 +195,8 @@ static void works_outlive_their_group(void **state)
     assert_true(rig_now_ms() - start < 20000);
     assert_int_equal(mr_group_work_test(works.running), MR_ERR_STATE);
     assert_int_equal(mr_group_work_sync(works.waiting, MR_FOREVER), MR_ERR_STATE);
-    mr_group_work_free(works.waiting);
-    mr_group_work_free(works.running);
+    mr_group_work_destroy(works.waiting);
+    mr_group_work_destroy(works.running);
 }
 
 static void never(mr_group *group, void *arg)

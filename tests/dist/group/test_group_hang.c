@@ -27,8 +27,8 @@ static void hang(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 7000);
     RIG_SAYS(group, "barrier 1 timed out after 300 ms; the engine does not return");
-    mr_group_work_free(works[0]);
-    mr_group_work_free(works[1]);
+    mr_group_work_destroy(works[0]);
+    mr_group_work_destroy(works[1]);
 }
 
 static void an_engine_that_hangs_is_given_up(void **state)
@@ -40,7 +40,7 @@ static void an_engine_that_hangs_is_given_up(void **state)
     rig_run(2, 300, hang, &hanging);
     assert_true(rig_now_ms() - start < 9000);
     assert_int_equal(mr_group_work_test(hanging.work), MR_ERR_STATE);
-    mr_group_work_free(hanging.work);
+    mr_group_work_destroy(hanging.work);
 }
 
 int main(void)

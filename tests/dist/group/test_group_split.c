@@ -77,7 +77,7 @@ static void splits_deep(mr_group *group, void *arg)
         RIG_CHECK(group, mr_group_all_reduce(pair, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 2);
         RIG_CHECK(group, mr_group_all_reduce(half, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 4);
         RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 16);
-        mr_group_work_free(work);
+        mr_group_work_destroy(work);
         mr_group_destroy(half);
         RIG_CHECK(group, mr_group_barrier(pair) == MR_OK);
         mr_group_destroy(pair);
@@ -110,7 +110,7 @@ static void a_part_outlives_its_parent(void **state)
     for (int r = 0; r < 2; r++) {
         assert_int_equal(mr_group_work_sync(works[r], 10000), MR_OK);
         assert_int_equal(x[r], 3);
-        mr_group_work_free(works[r]);
+        mr_group_work_destroy(works[r]);
     }
     mr_group_destroy(parts[1]);
     mr_group_destroy(parts[0]);

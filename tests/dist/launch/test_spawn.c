@@ -31,7 +31,7 @@ static unsigned count(const char *text, const char *part)
 
 /* A launcher that spawns fn n times. */
 struct spawn_case {
-    int (*fn)(uint32_t local_rank, void *arg);
+    int (*fn)(void *arg, uint32_t local_rank);
     uint32_t n;
     void *arg;
 };
@@ -50,7 +50,7 @@ static void spawn(struct mr_launched *l, const struct spawn_case *c)
     mr_launched_wait(l);
 }
 
-static int print_identity(uint32_t local_rank, void *arg)
+static int print_identity(void *arg, uint32_t local_rank)
 {
     printf("%s %u: %s of %s, %s %s %s\n", (const char *)arg, local_rank, getenv("RANK"),
            getenv("WORLD_SIZE"), getenv("LOCAL_RANK"), getenv("MASTER_ADDR"), getenv("OTHER"));
@@ -88,7 +88,7 @@ static int listen_at_master(bool reuses)
     return failed;
 }
 
-static int check_port(uint32_t local_rank, void *arg)
+static int check_port(void *arg, uint32_t local_rank)
 {
     (void)local_rank;
     (void)arg;
@@ -106,7 +106,7 @@ static void the_port_is_held_for_the_store(void **state)
     mr_launched_free(&l);
 }
 
-static int return_7_from_rank_1(uint32_t local_rank, void *arg)
+static int return_7_from_rank_1(void *arg, uint32_t local_rank)
 {
     (void)arg;
     if (local_rank == 1)
@@ -128,7 +128,7 @@ static void return_value_is_the_exit_status(void **state)
     mr_launched_free(&l);
 }
 
-static int kill_rank_0(uint32_t local_rank, void *arg)
+static int kill_rank_0(void *arg, uint32_t local_rank)
 {
     (void)arg;
     signal(SIGABRT, SIG_DFL);
@@ -154,7 +154,7 @@ static void on_exit_of_rank(void)
     printf("handler ran\n");
 }
 
-static int leave_with_handler(uint32_t local_rank, void *arg)
+static int leave_with_handler(void *arg, uint32_t local_rank)
 {
     (void)local_rank;
     (void)arg;
@@ -191,7 +191,7 @@ static int count_descriptors(void)
     return n;
 }
 
-static int check_inheritance(uint32_t local_rank, void *arg)
+static int check_inheritance(void *arg, uint32_t local_rank)
 {
     const int *n_before = arg;
     struct sigaction child;
@@ -302,7 +302,7 @@ static int join_all(void)
 }
 
 /* Rank 1 never joins. With arg the other ranks wait before it ends, otherwise after. */
-static int join_but_rank_1(uint32_t local_rank, void *arg)
+static int join_but_rank_1(void *arg, uint32_t local_rank)
 {
     bool is_first = (local_rank == 1) == (arg == NULL);
     mr_test_sleep_ms(is_first ? 0 : 200);
@@ -330,7 +330,7 @@ static void rank_that_exits_with_0_without_joining_is_reported_at_once(void **st
 }
 
 /* Rank 1 joins after a signal; the other ranks ignore it. */
-static int join_late(uint32_t local_rank, void *arg)
+static int join_late(void *arg, uint32_t local_rank)
 {
     sigset_t usr1;
     int number;
@@ -365,14 +365,14 @@ static void rank_that_runs_without_joining_is_named_and_can_still_join(void **st
     mr_launched_free(&l);
 }
 
-static int join_or_not(uint32_t local_rank, void *arg)
+static int join_or_not(void *arg, uint32_t local_rank)
 {
     const char *joining = arg;
     return joining[local_rank] == 'j' ? join_all() : 0;
 }
 
 /* Ranks 0 and 1 form a separate world; rank 2 is in none. */
-static int join_a_world_of_two(uint32_t local_rank, void *arg)
+static int join_a_world_of_two(void *arg, uint32_t local_rank)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     struct mr_rendezvous rendezvous;
@@ -415,7 +415,7 @@ static void ranks_that_need_not_join_are_not_reported(void **state)
  * It shuts down its end of the socket, which the monitor sees as a close, and waits until the
  * monitor has seen it.
  */
-static int join_below_a_wrapper(uint32_t local_rank, void *arg)
+static int join_below_a_wrapper(void *arg, uint32_t local_rank)
 {
     char byte;
     int notes = -1;
@@ -448,7 +448,7 @@ static void rank_that_cannot_write_notes_is_not_reported(void **state)
     mr_launched_free(&l);
 }
 
-static int launch_below(uint32_t local_rank, void *arg)
+static int launch_below(void *arg, uint32_t local_rank)
 {
     char *const argv[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, arg, NULL};
     mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;

@@ -30,7 +30,7 @@ static void use_group(mr_group *group, void *arg)
     (void)arg;
     NCCL_CHECK(group, mr_group_all_reduce(group, buffer, 100, MR_F32, MR_SUM) == MR_OK);
     NCCL_CHECK(group, mr_group_barrier_async(group, NULL, &work) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     NCCL_CHECK(group, mr_group_broadcast(group, buffer, 100, MR_F32, 0) == MR_OK);
     NCCL_EXPECT(group, buffer, 100, 2);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);

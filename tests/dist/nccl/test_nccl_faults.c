@@ -33,7 +33,7 @@ static mr_status reduce_once(mr_group *group, float *buffer, bool is_async)
     mr_status status = mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_MEAN, NULL, &work);
     if (!status)
         status = mr_group_work_wait(work, NULL);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     if (!status && cudaStreamQuery(NULL) == cudaErrorNotReady)
         nccl_world_rest_ms(1);
     return status;

@@ -50,7 +50,7 @@ static void reduce_after_a_kernel(mr_group *group, void *arg)
         NCCL_CHECK(group, mr_group_work_wait(work, s.used) == MR_OK);
         NCCL_CHECK(group,
                    double_launch_sum(s.used, buffer, N * sizeof *buffer, &sum) == cudaSuccess);
-        mr_group_work_free(work);
+        mr_group_work_destroy(work);
         NCCL_CHECK(group, cudaStreamSynchronize(s.used) == cudaSuccess);
         for (int i = 0; expected && i < N; i++)
             expected[i] = (int32_t)(0x01010101 * n);
@@ -87,7 +87,7 @@ static void forget_to_wait(mr_group *group, void *arg)
                mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
     NCCL_CHECK(group, double_launch_fill(s.used, buffer, N * sizeof *buffer, 1) == cudaSuccess);
     NCCL_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     NCCL_CHECK(group, cudaStreamSynchronize(s.used) == cudaSuccess);
     NCCL_CHECK(group, mr_group_barrier(group) == MR_OK);
     NCCL_CHECK(group, double_found(DOUBLE_UNORDERED) > 0);
@@ -125,7 +125,7 @@ static void overlap(mr_group *group, void *arg)
     for (int i = BUCKETS; i-- > 0;) {
         NCCL_CHECK(group, i % 3 ? mr_group_work_sync(works[i], MR_FOREVER) == MR_OK
                                 : mr_group_work_wait(works[i], NULL) == MR_OK);
-        mr_group_work_free(works[i]);
+        mr_group_work_destroy(works[i]);
     }
     for (int i = 0; i < BUCKETS; i++) {
         NCCL_EXPECT(group, buckets[i], N + (size_t)i, n * (float)(i + 1));
@@ -163,7 +163,7 @@ static void arrive_late(mr_group *group, void *arg)
     NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_sync(work, 10) == MR_PENDING);
     atomic_store(has_looked, true);
     NCCL_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_OK);
-    mr_group_work_free(work);
+    mr_group_work_destroy(work);
     NCCL_EXPECT(group, buffer, N, 2);
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
