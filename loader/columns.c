@@ -30,7 +30,8 @@ static mr_status check_names(const struct mr_columns *columns, mr_error *error)
 {
     for (uint32_t i = 0; i < columns->n; i++)
         if (mr_columns_find(columns, columns->column[i].name) != i)
-            return mr_error_set(error, MR_ERR_INVALID, "a batch would have two arrays '%s'",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "the dataset's array '%s' has the name of another array of a batch",
                                 columns->column[i].name);
     return MR_OK;
 }

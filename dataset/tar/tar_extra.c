@@ -26,15 +26,10 @@ static mr_status refuse_keep(const char *text, mr_error *error)
                         text, MR_MAX_EXTRA, MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
 }
 
-/* True if a batch already has an array of this name. */
+/* False: the name is free. The loader refuses names of the other arrays of a batch. */
 static bool is_taken(const struct mr_tar_recipe *recipe, const char *name)
 {
-    static const char *const arrays[] = {"image",    "data",      "label",      "index",     "mask",
-                                         "geometry", "mix_label", "mix_lambda", "soft_label"};
     size_t len = strlen(name), end = strlen(OFFSETS);
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        if (strcmp(name, arrays[i]) == 0)
-            return true;
     for (uint32_t i = 0; i < recipe->n_extra; i++)
         if (strcmp(name, recipe->extra[i].name) == 0)
             return true;
@@ -61,7 +56,7 @@ static mr_status add_extra(struct mr_tar_recipe *recipe, const char *text, char 
         extra.name[i] = (char)mr_word_lower(item[i]);
     if (is_taken(recipe, extra.name))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "keep '%s' of tar: a batch already has an array '%s'", text,
+                            "keep '%s' of tar: '%s' is named twice or ends with " OFFSETS, text,
                             extra.name);
     snprintf(extra.offsets, sizeof extra.offsets, "%s" OFFSETS, extra.name);
     recipe->extra[recipe->n_extra++] = extra;

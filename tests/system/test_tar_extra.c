@@ -338,6 +338,21 @@ static void killed_workers_change_nothing(void **state)
 }
 #endif
 
+static void a_member_with_the_name_of_another_array_is_refused(void **state)
+{
+    (void)state;
+    mr_error error;
+    mr_transform *transform;
+    mr_loader *loader;
+    mr_loader_options o = base_options();
+    mr_dataset *shards = open_shards("keep=Index:4");
+    assert_int_equal(mr_transform_parse("train:24", &transform, &error), MR_OK);
+    assert_error(mr_loader_create(shards, transform, &o, &loader, &error), MR_ERR_INVALID, &error,
+                 "the dataset's array 'index' has the name of another array of a batch");
+    mr_transform_destroy(transform);
+    mr_dataset_destroy(shards);
+}
+
 static void a_pack_of_members_is_refused(void **state)
 {
     (void)state;
@@ -378,6 +393,7 @@ int main(void)
 #ifndef MR_TEST_TSAN
         cmocka_unit_test(killed_workers_change_nothing),
 #endif
+        cmocka_unit_test(a_member_with_the_name_of_another_array_is_refused),
         cmocka_unit_test(a_pack_of_members_is_refused),
         cmocka_unit_test(members_are_checked_with_their_samples),
     };
