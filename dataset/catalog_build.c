@@ -156,9 +156,9 @@ static size_t lay_out(struct mr_catalog_builder *builder)
 }
 
 /*
- * Writes with system calls, not through the mapping, one section after the other. So a large
- * section is in memory twice only for a moment, and never twice in this process. Returns 0 or a
- * negative errno.
+ * Writes with system calls, not through the mapping, and frees each section before it writes the
+ * next. So at most one section is in memory twice, on the heap and in the memfd, and the process
+ * has only one of the two copies mapped. Returns 0 or a negative errno.
  */
 static int write_sections(struct mr_catalog_builder *builder)
 {

@@ -61,7 +61,10 @@ struct convnet {
     void *velocity;                  /* n_params: SGD's momentum */
     /* n_params + 1: sums over samples; after the last layer's, the number of samples */
     void *gradients;
-    /* The current batch, row by row. Convolutions: those on this device and the one before them. */
+    /*
+     * The current batch, row by row. Arrays of convolutions exist for those on this device, and for
+     * the one before them.
+     */
     void *input;
     void *pooled[CONVNET_CONVS]; /* each convolution's output */
     /* which of the four pixels was the maximum; 4: the output is zero */
@@ -104,8 +107,8 @@ bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n,
 /* Compute one layer's gradients; called from the last layer to the first. */
 void convnet_backward(struct convnet *net, int layer);
 /*
- * The gradients of a layer, to be summed over ranks. After those of the last layer follows the
- * number of samples.
+ * The gradients of a layer, to be summed over ranks. The number of samples follows the gradients of
+ * the last layer.
  */
 void *convnet_bucket(const struct convnet *net, int layer, uint64_t *count_out);
 /* to[i] += more[i], both on the net's device. */

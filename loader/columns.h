@@ -9,8 +9,9 @@
 #include "loader/host.h"
 
 /*
- * Declare the columns: plan is the workers', mixed is that of the rows in a slot. The form of the
- * samples is host->image. MR_ERR_INVALID names two columns that have one name.
+ * Declare the columns of the batches. plan and mixed are those of mr_plan_split_compile(). The form
+ * of the samples is host->image. MR_ERR_INVALID if two columns have the same name; the error has
+ * the name.
  */
 mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *plan,
                              const struct mr_plan *mixed, struct mr_columns *columns_out,

@@ -24,10 +24,10 @@ struct mr_tensor_writer {
     mr_layout layout;
     const float (*table)[256];   /* f32 */
     const uint16_t (*half)[256]; /* f16, bf16 */
-    const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are not */
+    const float *scale; /* the tables' values are fma(x, scale[c], bias[c]); NULL: look them up */
     const float *bias;
-    const float *std; /* not NULL: the tables are the quotients of scale (the inverse), bias (minus
-                         the mean), std and mend */
+    const float *std; /* not NULL: their values are those of struct mr_quotients instead, where
+                         scale is the inverse and bias is minus the mean */
     float mend;
     bool spread;  /* rows come with one channel, which becomes three equal ones in the output */
     uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; rows that stay u8 pixels
@@ -48,7 +48,7 @@ void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const doub
 /* The tables of a plan whose dtype is f16 or bf16. */
 void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan);
 
-/* Set the rule of a plan's floats, by which vectors compute them. */
+/* Set how floats are computed: table, scale, bias, std and mend, from the plan. */
 void mr_tensor_write_set_rule(struct mr_tensor_writer *writer, const struct mr_plan *plan);
 
 /* Bytes of scratch for each pixel of a row. */
@@ -60,7 +60,7 @@ bool mr_tensor_write_is_in_place(const struct mr_tensor_writer *writer);
 uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t y);
 /* ... and, after that, write it into the tensor. */
 void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y);
-/* Write output row y from `row`, without a copy at the target. Not if in place. */
+/* Write output row y directly from `row`, not from the target. Not for a writer in place. */
 void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row,
                                 uint32_t y);
 

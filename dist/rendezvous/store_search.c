@@ -22,7 +22,7 @@
 #define RESOLVE_NS (5000 * MS) /* after this a name is looked up again */
 #define FIRST_PAUSE_MS 20u
 #define MAX_PAUSE_MS 1000u
-#define FIRST_HELLO_MS 250u /* if there are several places */
+#define FIRST_HELLO_MS 250u /* if several ports or addresses are tried */
 
 struct search {
     const struct mr_store_connect *want;
@@ -129,8 +129,8 @@ bool mr_store_search_hello(const char *host, uint16_t port, uint64_t deadline_ns
 }
 
 /*
- * Is it our store? MR_PENDING: not yet. It may still come if there are further ports, or if this
- * one is of an older restart, which is about to end.
+ * Is it our store? MR_PENDING: not yet. Ours may still appear on a further port, or on this one if
+ * the store here belongs to an older restart, which is about to end.
  */
 static mr_status judge_hello(struct search *search, const char *name, uint16_t port,
                              const struct mr_store_greeting *theirs)

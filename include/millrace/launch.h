@@ -62,9 +62,9 @@ MR_API void mr_launch_result_init(mr_launch_result *result, size_t size);
  *
  * A rank that exits with 0 without joining a group counts as failed with status 1 once another rank
  * has waited for it for a second. A rank that is still running and has not joined after 10 s is
- * named in a log line, but not ended. Each rank reports this over a socket that it inherits
- * (MR_LAUNCH_NOTES is its number). If a rank closes the socket, as sudo and some scripts do,
- * nothing is known about that rank, and it never fails in this way.
+ * named in a log line, but not ended. Each rank reports over an inherited socket (MR_LAUNCH_NOTES
+ * is its number) that it has joined. If a rank closes the socket, as sudo and some scripts do,
+ * nothing is known about that rank, and it never counts as failed for this reason.
  *
  * argv  the program and its arguments, ending with NULL; argv[0] is searched for in PATH
  * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID; MR_ERR_IO.

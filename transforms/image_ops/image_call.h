@@ -29,7 +29,7 @@ struct mr_image_arg {
     uint32_t kind;    /* enum mr_image_arg_kind */
     uint32_t n;       /* of a list; 0: one value, not in a list */
     bool optional;    /* not written if it is NaN */
-    bool is_neutral;  /* the call changes nothing if all arguments with this have that value */
+    bool is_neutral;  /* the call changes nothing if each such argument equals its `value` */
     double value;
     const char *const *words;
 };
@@ -64,14 +64,14 @@ extern const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS];
 bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
- * How often mr_image_call_run() goes over the image. Each call counts once, however often it goes
- * over it.
+ * The number of walks over the image in mr_image_call_run(). A call's function counts as one walk,
+ * even if it reads the image several times.
  */
 uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
  * Run the calls in order. spare_pixels: as many bytes as image's, or NULL if no call needs them. On
- * return image->pixels is one of the two.
+ * return image->pixels is one of the two buffers.
  */
 mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
                             struct mr_image *image, uint8_t *spare_pixels,

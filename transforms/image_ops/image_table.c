@@ -66,7 +66,7 @@ void mr_image_table_solarize_add(const struct mr_image_call *call, const struct 
     repeat_first(table_out);
 }
 
-/* Values that are compared together, of all channels. */
+/* How many values of a row are compared at once: a multiple of the channels, 1 or 3. */
 #define LANES 192
 
 struct extremes {
@@ -128,8 +128,8 @@ void mr_image_table_autocontrast(const struct mr_image_call *call, const struct 
 }
 
 /*
- * Neighbouring pixels are counted in different tables: counting the same value twice waits for the
- * first count.
+ * Neighbouring pixels are counted in different tables. They often have the same value, and in one
+ * table the second count would wait until the first is stored.
  */
 #define TURNS 4
 
