@@ -65,8 +65,8 @@ typedef enum mr_device_kind { MR_DEVICE_HOST = 0, MR_DEVICE_CUDA = 1 } mr_device
 
 /** A device: where an array is stored. */
 typedef struct mr_device {
-    mr_device_kind kind;
-    int32_t id; /* CUDA's ordinal; N of "host:N" */
+    uint32_t kind; /* an mr_device_kind */
+    int32_t id;    /* CUDA's ordinal; N of "host:N" */
 } mr_device;
 
 /**
@@ -84,7 +84,7 @@ MR_API uint32_t mr_device_count(mr_device_kind kind, mr_error *error);
 /** An array of a batch. */
 typedef struct mr_array {
     const char *name;
-    mr_dtype dtype;
+    uint32_t dtype; /* an mr_dtype */
     uint32_t ndim;
     int64_t shape[MR_MAX_NDIM];   /* elements; shape[0] is the number of rows of this batch, or
                                      one more for offsets. If rows differ in length, shape[1] is

@@ -90,8 +90,9 @@ static void mixed_rows(struct gpu_setup *setup)
 {
     static const char *const transforms[] = {
         "random_resized_crop(96)+hflip+random_erasing(0.5,value=random)+mixup_or_cutmix(0.2,1)",
-        "resize(61:47)+normalize(mean=0.5,std=0.2)+random_erasing(0.5,value=rand)+timm_mixup(mixup="
-        "0.8,cutmix=1)",
+        ("resize(61:47)+normalize(mean=0.5,std=0.2)+random_erasing(0.5,value=rand)+timm_mixup("
+         "mixup="
+         "0.8,cutmix=1)"),
         "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+mixup(0.8)",
         "resize(224:224)+cutmix(1)", "resize(37:53)+timm_mixup(mixup=0.8,cutmix=1)"};
     for (uint32_t i = 0; i < 2 * sizeof transforms / sizeof *transforms; i++) {

@@ -19,8 +19,8 @@ enum { N_PHOTOS = 40, MAX_PATH = 600 };
 
 static const char *const texts[] = {
     "random_erasing(0.7,0.1:0.5,value=0)",
-    "hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing(0.8,0.1:0.5,value=0.5:-1.25:"
-    "3,count=4)",
+    ("hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing(0.8,0.1:0.5,value=0.5:-1.25:"
+     "3,count=4)"),
     "normalize(mean=0.5,std=0.2,exact)+random_erasing(0.9,0.1:0.6,value=random,count=3)",
     "hflip+random_erasing(0.7,0.1:0.5,value=rand,count=2)",
 };

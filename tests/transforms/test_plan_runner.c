@@ -547,8 +547,8 @@ static const char *const warm_texts[] = {
     "resize(40)+random_resized_crop(30)+hflip",
     "exif+random_crop(20,padding=4)",
     "random_crop(420:310,padding=60,padding_mode=reflect)+hflip",
-    "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)+pil_gaussian_blur("
-    "2)",
+    ("train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)"
+     "+pil_gaussian_blur(2)"),
     "train:24+trivial_augment_wide(bilinear)+rand_augment+auto_augment",
     "none"};
 
