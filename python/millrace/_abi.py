@@ -58,12 +58,12 @@ class mr_error(Structure):
 
 
 class mr_device(Structure):
-    _fields_ = [("kind", c_int), ("id", c_int32)]
+    _fields_ = [("kind", c_uint32), ("id", c_int32)]
 
 
 class mr_array(Structure):
     _fields_ = [
-        ("name", c_char_p), ("dtype", c_int), ("ndim", c_uint32), ("shape", c_int64 * MAX_NDIM),
+        ("name", c_char_p), ("dtype", c_uint32), ("ndim", c_uint32), ("shape", c_int64 * MAX_NDIM),
         ("strides", c_int64 * MAX_NDIM), ("device", mr_device), ("data", c_void_p),
         ("row_offsets", POINTER(c_int64)), ("n_values", c_int64),
     ]
