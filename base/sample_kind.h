@@ -8,14 +8,17 @@
 
 #include <millrace/batch.h>
 
-#define MR_MAX_EXTRA 3 /* byte arrays beside image and label */
+#define MR_MAX_EXTRA 8 /* arrays of a dataset beside image and label */
 #define MR_EXTRA_NAME 32
 
-/* Bytes that are delivered unchanged with each sample: a row of an array of rows of any length. */
+/* An array that is delivered unchanged with each sample. All zeros but the first three: bytes. */
 struct mr_extra {
     char name[MR_EXTRA_NAME];         /* of the array */
-    char offsets[MR_EXTRA_NAME + 16]; /* name of the array of row offsets */
-    uint64_t max_bytes;               /* limit on the length of a row */
+    char offsets[MR_EXTRA_NAME + 16]; /* name of the array of row offsets; "" if rows are equal */
+    uint64_t max_bytes;               /* limit on the length of a row; rows that are equal: 0 */
+    uint32_t dtype;                   /* mr_dtype; MR_DTYPE_DEFAULT: u8 */
+    uint32_t ndim;                    /* of a row, if rows are equal */
+    int64_t shape[MR_MAX_NDIM - 1];
 };
 
 struct mr_sample_kind {

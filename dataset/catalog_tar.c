@@ -18,7 +18,7 @@ static bool has_members(const struct mr_catalog *catalog)
     uint64_t n = catalog->header->n_samples,
              n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_all;
     uint32_t n_extra = catalog->header->kind.n_extra;
-    return catalog->header->n_files > 0 && n_extra <= MR_MAX_EXTRA &&
+    return catalog->header->n_files > 0 && n_extra <= MR_TAR_MAX_EXTRA &&
            mr_checked_mul_u64(n, n_extra, &n_all) &&
            mr_catalog_region_len(catalog, MR_SECTION_EXTRA) / sizeof(struct mr_catalog_extra) >=
                n_all &&
@@ -81,7 +81,7 @@ static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t i
 static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index,
                                struct mr_extent *extents_out)
 {
-    static_assert(MR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
+    static_assert(MR_TAR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
     const struct mr_catalog_extra *extra = find_extra(catalog, index);
     struct mr_extent image = image_extent(catalog, index);
     bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;

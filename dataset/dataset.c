@@ -96,6 +96,9 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
         status =
             mr_options_check_reserved(&copy.reserved, sizeof copy.reserved, "mr_callbacks", error);
     if (status == MR_OK)
+        status = mr_options_check_reserved(&copy.reserved_end, sizeof copy.reserved_end,
+                                           "mr_callbacks", error);
+    if (status == MR_OK)
         status = mr_callbacks_check(&copy, &kind, error);
     if (status == MR_OK)
         status = alloc_dataset(&dataset, error);

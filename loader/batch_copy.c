@@ -28,7 +28,9 @@ static size_t round_up(size_t bytes)
 
 static size_t size_array(const mr_array *array)
 {
-    return (size_t)(array->row_offsets ? array->n_values : array->shape[0] * array->strides[0]);
+    size_t element = mr_dtype_size((mr_dtype)array->dtype);
+    return array->row_offsets ? (size_t)array->n_values * element
+                              : (size_t)(array->shape[0] * array->strides[0]);
 }
 
 static mr_status check_arrays(struct mr_batch *batch)

@@ -2,6 +2,8 @@
 /* The table of a loader's columns, in the order in which a batch has its arrays. */
 #include "loader/columns.h"
 
+#include <string.h>
+
 #include "transforms/plan_runner.h"
 
 static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *kind,
@@ -26,10 +28,27 @@ static void add_mixing(int64_t n_classes, struct mr_columns *columns)
         mr_columns_add(columns, "soft_label", MR_F32, 1, &n_classes)->writer = MR_WRITER_MIX;
 }
 
+static void add_extra(const struct mr_extra *extra, struct mr_columns *columns)
+{
+    if (extra->offsets[0])
+        mr_columns_add_ragged(columns, extra);
+    else
+        mr_columns_add(columns, extra->name, (mr_dtype)extra->dtype, extra->ndim, extra->shape);
+}
+
+static bool find_offsets(const struct mr_columns *columns, const char *name)
+{
+    for (uint32_t i = 0; i < columns->n; i++)
+        if (strcmp(columns->column[i].offsets_name, name) == 0)
+            return true;
+    return false;
+}
+
 static mr_status check_names(const struct mr_columns *columns, mr_error *error)
 {
     for (uint32_t i = 0; i < columns->n; i++)
-        if (mr_columns_find(columns, columns->column[i].name) != i)
+        if (mr_columns_find(columns, columns->column[i].name) != i ||
+            find_offsets(columns, columns->column[i].name))
             return mr_error_set(error, MR_ERR_INVALID,
                                 "the dataset's array '%s' has the name of another array of a batch",
                                 columns->column[i].name);
@@ -46,6 +65,6 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
     if (mixed->mix.kind != 0)
         add_mixing((int64_t)host->options.soft_labels, columns_out);
     for (uint32_t k = 0; k < kind->n_extra; k++)
-        mr_columns_add_ragged(columns_out, &kind->extra[k]);
+        add_extra(&kind->extra[k], columns_out);
     return check_names(columns_out, error);
 }

@@ -22,8 +22,9 @@ struct mr_column *mr_columns_add(struct mr_columns *columns, const char *name, m
 
 struct mr_column *mr_columns_add_ragged(struct mr_columns *columns, const struct mr_extra *extra)
 {
-    const int64_t shape[1] = {(int64_t)extra->max_bytes};
-    struct mr_column *column = mr_columns_add(columns, extra->name, MR_U8, 1, shape);
+    mr_dtype dtype = extra->dtype == MR_DTYPE_DEFAULT ? MR_U8 : (mr_dtype)extra->dtype;
+    const int64_t shape[1] = {(int64_t)(extra->max_bytes / mr_dtype_size(dtype))};
+    struct mr_column *column = mr_columns_add(columns, extra->name, dtype, 1, shape);
     static_assert(sizeof extra->offsets <= sizeof column->offsets_name, "names fit");
     memcpy(column->offsets_name, extra->offsets, sizeof extra->offsets);
     return column;

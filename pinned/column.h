@@ -51,8 +51,9 @@ struct mr_column {
     uint64_t row_bytes;
     /* Within a slot's data; mr_slot_layout_init() sets the three. */
     uint64_t off;
-    uint64_t offsets_off; /* int64_t[batch_size + 1]: where rows begin, if they differ in length */
-    uint64_t lengths_off; /* uint32_t[batch_size]: the lengths that workers have written */
+    uint64_t offsets_off; /* int64_t[batch_size + 1]: the elements before each row, if they differ
+                             in length */
+    uint64_t lengths_off; /* uint32_t[batch_size]: the bytes that workers have written */
 };
 
 struct mr_columns {
@@ -73,7 +74,7 @@ static inline bool mr_column_is_ragged(const struct mr_column *column)
 struct mr_column *mr_columns_add(struct mr_columns *columns, const char *name, mr_dtype dtype,
                                  uint32_t ndim, const int64_t *shape);
 
-/* Append a column of bytes whose rows differ in length. */
+/* Append a column whose rows differ in length. */
 struct mr_column *mr_columns_add_ragged(struct mr_columns *columns, const struct mr_extra *extra);
 
 /* The place of the column with this name; MR_NO_COLUMN if there is none. */

@@ -24,15 +24,15 @@ static void join_rows(const struct mr_slot_view *view, const struct mr_column *c
     int64_t *offsets = (void *)(view->data + column->offsets_off);
     uint8_t *values = view->data + column->off;
     const uint32_t *lengths = find_lengths(view, column);
-    uint64_t at = 0;
+    uint64_t at = 0, element = mr_dtype_size((mr_dtype)column->dtype);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t len = lengths[i] < column->row_bytes ? lengths[i] : column->row_bytes;
-        offsets[i] = (int64_t)at;
+        offsets[i] = (int64_t)(at / element);
         memmove(values + at, values + i * column->row_bytes, len);
         at += len;
     }
     for (uint64_t i = n; i <= view->layout->batch_size; i++)
-        offsets[i] = (int64_t)at;
+        offsets[i] = (int64_t)(at / element);
 }
 
 void mr_slot_extra_join(const struct mr_slot_view *view, uint32_t n)

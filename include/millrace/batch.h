@@ -19,9 +19,10 @@
  * classes]) follows them.
  *
  * A dataset with extra members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
- * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. Row i is bytes
- * row_offsets[i] to row_offsets[i + 1] of data. It is empty if the sample has no such member, or if
- * its mask is 0.
+ * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of callbacks
+ * has an array for each of its columns, and offsets for those whose rows differ in length. Row i is
+ * the elements row_offsets[i] to row_offsets[i + 1] of data. It is empty if the sample has no such
+ * member, or if its mask is 0.
  */
 #ifndef MILLRACE_BATCH_H
 #define MILLRACE_BATCH_H
@@ -92,7 +93,7 @@ typedef struct mr_array {
     int64_t strides[MR_MAX_NDIM]; /* bytes; strides[0] is 0 if rows differ in length */
     mr_device device;
     void *data;
-    const int64_t *row_offsets; /* if rows differ in length: shape[0] + 1 offsets in bytes from
+    const int64_t *row_offsets; /* if rows differ in length: shape[0] + 1 offsets in elements from
                                    data to each row and to the end of the last row, in the same
                                    memory as data. Otherwise NULL */
     int64_t n_values;           /* row_offsets[shape[0]], readable on the host also for arrays on

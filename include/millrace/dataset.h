@@ -66,6 +66,20 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
 MR_API mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
                                  mr_dataset **dataset_out, mr_error *error);
 
+/** Arrays that an own dataset may add to a batch, beside image and label. */
+#define MR_MAX_COLUMNS 8
+
+/** One of these arrays, with a row for each sample. */
+typedef struct mr_column_form {
+    const char *name; /* 1 to 31 bytes; not the name of another array of a batch */
+    uint32_t dtype;   /* an mr_dtype, not MR_DTYPE_DEFAULT */
+    uint32_t ndim;    /* of a row; 0: one element */
+    int64_t shape[MR_MAX_NDIM - 1];
+    uint32_t ragged;   /* 1: a row has 0 to shape[0] elements, and ndim is 1; see mr_array's
+                          row_offsets. At most 2^30 bytes */
+    uint32_t reserved; /* 0 */
+} mr_column_form;
+
 /** A sample that a callback fills in. Fields are zero at the start of each call unless noted. */
 typedef struct mr_sample {
     size_t struct_size; /* set by the library */
@@ -78,6 +92,12 @@ typedef struct mr_sample {
     const void *label_record; /* a label of the callbacks' label_dtype and label_shape */
     void *cookie;             /* for release; the library does not use it */
     char error[200];          /* one line, if get returns nonzero */
+    /*
+     * The row of each of the callbacks' columns, in their order. Valid as long as bytes. If rows
+     * differ in length, column_bytes has the length of this one, which may be 0.
+     */
+    const void *column[MR_MAX_COLUMNS];
+    size_t column_bytes[MR_MAX_COLUMNS];
 } mr_sample;
 
 #define MR_SAMPLE_INIT MR_STRUCT_INIT(mr_sample)
@@ -117,6 +137,10 @@ typedef struct mr_callbacks {
     uint32_t label_dtype; /* an mr_dtype */
     uint32_t label_ndim;
     int64_t label_shape[MR_MAX_NDIM - 1];
+    const mr_column_form *columns; /* n_columns further arrays; copied. A row that has no sample
+                                      is zeros or, if rows differ in length, empty */
+    uint32_t n_columns;            /* up to MR_MAX_COLUMNS */
+    uint32_t reserved_end;         /* 0 */
 } mr_callbacks;
 
 #define MR_CALLBACKS_INIT MR_STRUCT_INIT(mr_callbacks)

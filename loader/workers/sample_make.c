@@ -326,6 +326,29 @@ static mr_status check_callback_sample(const struct mr_sample_maker *maker, cons
     return MR_OK;
 }
 
+/* Store the rows of the callbacks' columns. */
+static mr_status store_columns(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                               const mr_sample *sample, mr_error *error)
+{
+    for (uint32_t k = 0; k < maker->control->plan.kind.n_extra; k++) {
+        uint32_t column = maker->first_extra + k;
+        const struct mr_column *c = &job->view.layout->columns.column[column];
+        uint64_t len = mr_column_is_ragged(c) ? sample->column_bytes[k] : c->row_bytes;
+        if (len > 0 && !sample->column[k])
+            return mr_error_set(error, MR_ERR_DAMAGED, "get gave no row of '%s'", c->name);
+        if (len > c->row_bytes || len % mr_dtype_size((mr_dtype)c->dtype) != 0)
+            return mr_error_set(
+                error, MR_ERR_DAMAGED,
+                "get gave %llu bytes of '%s': more than %llu, or not whole elements",
+                (unsigned long long)len, c->name, (unsigned long long)c->row_bytes);
+        if (mr_column_is_ragged(c))
+            mr_slot_extra_put(&job->view, column, job->place, sample->column[k], len);
+        else
+            memcpy(mr_slot_row(&job->view, column, job->place), sample->column[k], len);
+    }
+    return MR_OK;
+}
+
 /*
  * A callback may fork. A child that returns from it would do this worker's work in the same slots,
  * and its death would not be noticed. So it ends here.
@@ -353,6 +376,8 @@ static mr_status make_from_callback(struct mr_sample_maker *maker, const struct 
     } else {
         status = check_callback_sample(maker, &sample, error);
     }
+    if (status == MR_OK)
+        status = store_columns(maker, job, &sample, error);
     if (status != MR_OK) {
         mr_sample_fetch_name(maker->job.catalog, job->index, error);
     } else {
