@@ -70,6 +70,8 @@ static const struct {
     SIZE(mr_array),
     /* dataset.h */
     SIZE(mr_dataset_options),
+    VALUE(MR_MAX_COLUMNS),
+    SIZE(mr_column_form),
     SIZE(mr_sample),
     SIZE(mr_callbacks),
     SIZE(mr_sample_info),

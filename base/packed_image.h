@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sample of a pack as the pack's index describes it: all that geometry and codec need before the
- * read. The dataset fills it in, the transforms use it. If it comes from a file, only its pointers
- * have been checked. mr_packed_check() checks the other fields, and the decoder checks marks.
+ * read. The dataset fills it in, the transforms use it. If the index was read from a file, only
+ * its pointers have been checked. mr_packed_check() checks the other fields, and the decoder checks
+ * marks.
  */
 #ifndef BASE_PACKED_IMAGE_H
 #define BASE_PACKED_IMAGE_H
@@ -36,7 +37,7 @@ static inline bool mr_packed_image_has_tiles(uint32_t encoding)
     return encoding == MR_PACKED_DCT;
 }
 
-/* Encodings with a template and a row table. */
+/* Encodings with a template (JPEG parameters that samples share) and a row table. */
 static inline bool mr_packed_image_has_rows(uint32_t encoding)
 {
     return mr_packed_image_has_tiles(encoding) || encoding == MR_PACKED_MARKED;

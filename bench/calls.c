@@ -18,7 +18,7 @@
 
 enum { SIDE = 224, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_IMAGES = 64, N_RUNS = 512, N_TRIES = 5 };
 
-/* What is measured; an aim is in microseconds, 0 means none. */
+/* What is measured; aim: the longest acceptable time in microseconds, 0: none. */
 static const struct operation {
     const char *text;
     double aim[MR_CPU_N];

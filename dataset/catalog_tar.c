@@ -81,7 +81,8 @@ static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t i
 static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index,
                                struct mr_extent *extents_out)
 {
-    static_assert(MR_TAR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
+    static_assert(MR_TAR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS,
+                  "a sample's members are its extents");
     const struct mr_catalog_extra *extra = find_extra(catalog, index);
     struct mr_extent image = image_extent(catalog, index);
     bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;

@@ -22,7 +22,8 @@ static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metric
         queue_images(batch, results->pixels + results->n, train);
         queue_labels(batch, results->labels + results->n, metrics);
         results->n += mr_batch_size(batch);
-        /* Overwritten after the work in both streams. The next call reports failures. */
+        /* Its memory is used again after the work in both streams. The next call reports failures.
+         */
         mr_batch_release(batch);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */

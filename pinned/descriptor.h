@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Describes one sample in a slot, so that a device can finish it. The worker that made the sample
- * writes it; it is copied with the batch's small block. Pixels are the first encoding. Another
+ * writes it; it is copied with the batch's small block. u8 pixels are the only encoding. Another
  * encoding would be one more number here and one more case in the finishing functions.
  */
 #ifndef PINNED_DESCRIPTOR_H
@@ -18,8 +18,8 @@ enum mr_encoding {
 struct mr_descriptor {
     uint32_t encoding;
     /*
-     * To do while finishing: 1 mirrors horizontally, 2 vertically, 3 both. Workers have already
-     * flipped pixels.
+     * To do while finishing: 1 mirrors horizontally, 2 vertically, 3 both. 0 for u8 pixels, which
+     * workers flip.
      */
     uint32_t flip;
     uint64_t offset; /* of the sample's bytes, from the start of the slot's data */

@@ -22,7 +22,8 @@
 size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 
 /*
- * What comes after the masks, while a tile is made: 25 KB, which not every caller has on its stack.
+ * Memory for making a tile: what comes after its masks. 25 KB, which not every caller has on its
+ * stack.
  */
 struct mr_tile_rest {
     uint32_t n_values;

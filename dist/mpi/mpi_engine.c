@@ -340,7 +340,7 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
                                      .fail = setup->fail};
     size_t gathered = mr_mpi_short_bytes(setup->world_size);
     engine->gathered = gathered > 0 ? malloc(gathered) : NULL;
-    /* the other ranks gather, so this one cannot do without */
+    /* all ranks take part in the gather, so a rank without this memory must fail */
     if (gathered > 0 && !engine->gathered) {
         free(engine);
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", gathered);

@@ -16,7 +16,8 @@
  */
 mr_status mr_hostlist_first(const char *list, char *host_out, mr_error *error);
 
-/* The count of node index, and the sum of all counts. "2(x3),1" is 2, 2, 2, 1. */
+/* The number of tasks of node `index`, from 0, and the sum of all counts. "2(x3),1" is 2, 2, 2, 1.
+ */
 mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_out,
                             uint64_t *sum_out, mr_error *error);
 

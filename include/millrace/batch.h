@@ -19,10 +19,10 @@
  * classes]) follows them.
  *
  * A dataset with extra members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
- * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of callbacks
- * has an array for each of its columns, and offsets for those whose rows differ in length. Row i is
- * the elements row_offsets[i] to row_offsets[i + 1] of data. It is empty if the sample has no such
- * member, or if its mask is 0.
+ * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of
+ * callbacks has an array for each of its columns, and offsets for those whose rows differ in
+ * length. Row i is the elements row_offsets[i] to row_offsets[i + 1] of data. It is empty if the
+ * sample has no such member, or if its mask is 0.
  */
 #ifndef MILLRACE_BATCH_H
 #define MILLRACE_BATCH_H

@@ -14,9 +14,9 @@
 
 #include "tools/measure/numbers.h"
 
-/* A number with at least this share of the best is sufficient. */
+/* A number of workers with at least this share of the best rate is sufficient. */
 #define BOUND 0.97
-/* A number with at least this share of the best of any round is measured again. */
+/* A number of workers with at least this share of a round's best rate is measured again. */
 #define CLOSE 0.80
 /* A consumer that waits for less than this share of the time is the bottleneck. */
 #define CONSUMER_WAITS 0.10

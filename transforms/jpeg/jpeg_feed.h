@@ -2,8 +2,8 @@
 /*
  * Stands in for the functions of libjpeg-turbo that decode and transform rows of MCUs. Blocks of
  * coefficients come from a source (a pack's tiles, or our own decoder of scans), and those that the
- * box needs become samples. libjpeg still does upsampling and colour, and counts the rows that are
- * skipped.
+ * box needs become pixel values. libjpeg still does upsampling and colour, and counts the rows that
+ * are skipped.
  *
  * The pointers to those functions are private to libjpeg. So this file accepts only versions whose
  * internals it was written for, and packed_selftest.c tries the library that is loaded.
@@ -37,7 +37,7 @@ struct mr_jpeg_feed {
     uint32_t first_row, last_row; /* MCUs that the box needs; libjpeg may read others too */
     uint32_t (*idct_blocks)(int16_t *const *blocks, uint32_t n, const uint16_t quant[64],
                             uint8_t *const *rows,
-                            size_t at); /* the kernels'; NULL: libjpeg's, block by block */
+                            size_t at); /* of the kernels; NULL: libjpeg's own, block by block */
 
     /* the blocks from the source, MCU by MCU in the scan's order, each in natural order */
     int16_t (*taken)[64];
