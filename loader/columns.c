@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a loader's columns, in the order in which a batch has its arrays. */
-#include "loader/columns.h"
+/*
+ * The table of a loader's columns, in the order in which a batch has its arrays. A new column is
+ * one line here, and the code of a worker that writes it (docs/extending.md).
+ */
+#include "loader/batch.h"
 
 #include <string.h>
 

@@ -19,7 +19,6 @@
 #include "dataset/file_cache.h"
 #include "cache/cache_thread.h"
 #include "loader/batch.h"
-#include "loader/columns.h"
 #include "loader/copying.h"
 #include "loader/epoch.h"
 #include "loader/plan_split.h"

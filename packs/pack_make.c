@@ -380,7 +380,7 @@ mr_status mr_dataset_pack(const mr_dataset *dataset, const char *dir,
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
     if (status == MR_OK && packing.job.kind->n_extra > 0)
         status = mr_error_set(error, MR_ERR_UNSUPPORTED,
-                              "a pack holds images and labels, not the byte array '%s': open the "
+                              "a pack holds images and labels, not the array '%s': open the "
                               "dataset without keep",
                               packing.job.kind->extra[0].name);
     if (status != MR_OK)

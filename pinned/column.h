@@ -3,7 +3,7 @@
  * The table of a batch's columns. A column is one array of a batch, with a row for each sample.
  *
  * The loader makes the table once, from what the dataset and the transform declare (see
- * loader/columns.h). The layout of a slot, holes, copies and the arrays of a lent batch are loops
+ * loader/columns.c). The layout of a slot, holes, copies and the arrays of a lent batch are loops
  * over it; only the code that writes a column names it. It is shared with the workers, so it has no
  * pointers.
  */

@@ -25,7 +25,7 @@ struct mr_sample_maker {
     struct mr_worker_cache *cache; /* NULL without a cache */
     struct mr_reader *spare;  /* for candidates that were not read ahead; made when first needed */
     struct mr_fork_mark mark; /* made in the worker itself */
-    uint32_t first_extra;     /* column of the first byte array */
+    uint32_t first_extra;     /* column of the dataset's first further array */
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,

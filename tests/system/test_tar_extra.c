@@ -361,7 +361,7 @@ static void a_pack_of_members_is_refused(void **state)
     mr_dataset *shards = open_shards(keys);
     snprintf(dir, sizeof dir, "%s/pack", folder);
     assert_error(mr_dataset_pack(shards, dir, NULL, NULL, &error), MR_ERR_UNSUPPORTED, &error,
-                 "not the byte array 'txt'");
+                 "not the array 'txt'");
     mr_dataset_destroy(shards);
 }
 
