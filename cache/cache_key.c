@@ -25,8 +25,7 @@ bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t
 {
     char path[MR_CATALOG_PATH];
     char whole[2 * MR_CATALOG_PATH];
-    struct mr_extent image;
-    mr_catalog_image(catalog, index, &image);
+    struct mr_extent image = mr_catalog_image(catalog, index);
     if (mr_catalog_path(catalog, image.file, path) != 0)
         return false;
     const char *root = path[0] == '/' ? "" : mr_catalog_absolute_root(catalog);
@@ -68,8 +67,7 @@ int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
 {
     char path[MR_CATALOG_PATH];
     struct stat st;
-    struct mr_extent image;
-    mr_catalog_image(catalog, index, &image);
+    struct mr_extent image = mr_catalog_image(catalog, index);
     int rc = mr_catalog_path(catalog, image.file, path);
     if (rc != 0)
         return rc;
@@ -87,8 +85,7 @@ int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out)
 struct mr_cache_range mr_cache_key_range(const struct mr_catalog *catalog, int64_t index,
                                          const struct mr_cache_version *version)
 {
-    struct mr_extent image;
-    mr_catalog_image(catalog, index, &image);
+    struct mr_extent image = mr_catalog_image(catalog, index);
     return (struct mr_cache_range){.file = image.file,
                                    .offset = image.offset,
                                    .len = image.len == MR_LEN_UNKNOWN ? version->file_bytes

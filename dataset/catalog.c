@@ -132,26 +132,44 @@ const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i)
 uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index,
                             struct mr_extent *extents_out)
 {
-    assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
-    return catalog->ops->extents(catalog, index, extents_out);
+    struct mr_extent members[MR_MAX_MEMBERS];
+    uint32_t n = 0;
+    mr_catalog_members(catalog, index, members);
+    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
+        if (members[i].len > 0)
+            extents_out[n++] = members[i];
+    extents_out[n++] = mr_catalog_image(catalog, index);
+    return n + (catalog->ops->label_extent &&
+                catalog->ops->label_extent(catalog, index, &extents_out[n]));
 }
 
 bool mr_catalog_has_members(const struct mr_catalog *catalog)
 {
-    return catalog->ops->members;
+    return catalog->ops->in_shards;
 }
 
-void mr_catalog_image(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t index)
 {
-    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    assert(catalog->ops->members || catalog->ops->loose_files);
-    *extent_out = extents[mr_catalog_extents(catalog, index, extents) - 1];
+    assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
+    return catalog->ops->image(catalog, index);
+}
+
+void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,
+                        struct mr_extent members_out[MR_MAX_MEMBERS])
+{
+    if (catalog->ops->members)
+        catalog->ops->members(catalog, index, members_out);
 }
 
 uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index,
                                   uint64_t lens_out[MR_MAX_EXTRA])
 {
-    return catalog->ops->extra_lengths ? catalog->ops->extra_lengths(catalog, index, lens_out) : 0;
+    struct mr_extent members[MR_MAX_MEMBERS];
+    uint64_t sum = 0;
+    mr_catalog_members(catalog, index, members);
+    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
+        sum += lens_out[i] = members[i].len;
+    return sum;
 }
 
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])

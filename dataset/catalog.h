@@ -54,12 +54,14 @@ uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index,
 
 /* True if the samples are encoded images in ranges of files: the members of tar shards. */
 bool mr_catalog_has_members(const struct mr_catalog *catalog);
+/* Where the image of a sample is: a file, a member of a shard, a packed sample, a record. */
+struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t index);
 /*
- * Where the image is, in a catalog of members or of loose files. It is the last extent of a sample.
- * The extents before it are the kind.n_extra byte arrays; an empty array has no extent.
+ * Where its further members are: kind.n_extra extents, in the order of kind.extra. len is 0 if the
+ * sample does not have the member, and MR_LEN_UNKNOWN if the member is a file.
  */
-void mr_catalog_image(const struct mr_catalog *catalog, int64_t index,
-                      struct mr_extent *extent_out);
+void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,
+                        struct mr_extent members_out[MR_MAX_MEMBERS]);
 /* The lengths of the byte arrays of a sample. Returns their sum. */
 uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index,
                                   uint64_t lens_out[MR_MAX_EXTRA]);

@@ -38,7 +38,7 @@ static mr_status find_label(const struct mr_catalog *catalog, int64_t index, voi
 const struct mr_catalog_ops mr_catalog_folder_ops = {
     .loose_files = true,
     .is_sound = has_folders,
-    .extents = mr_catalog_region_whole_file,
+    .image = mr_catalog_region_whole_file,
     .path = find_path,
     .name = mr_catalog_region_file_name,
     .label = find_label,

@@ -44,7 +44,7 @@ struct mr_catalog_ops {
      */
     const char *beside;
     bool loose_files;
-    bool members;
+    bool in_shards; /* encoded images in ranges of files */
 
     /* True if the sections are long enough for the look-ups below. NULL: no check is needed. */
     bool (*is_sound)(const struct mr_catalog *catalog);
@@ -53,11 +53,13 @@ struct mr_catalog_ops {
     /* Called also after attach has failed. NULL: nothing to do. */
     void (*detach)(struct mr_catalog *catalog);
 
-    uint32_t (*extents)(const struct mr_catalog *catalog, int64_t index,
-                        struct mr_extent *extents_out);
+    struct mr_extent (*image)(const struct mr_catalog *catalog, int64_t index);
+    /* NULL: the label is not an extent of its own. */
+    bool (*label_extent)(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent *extent_out);
     /* NULL: kind.n_extra is 0. */
-    uint64_t (*extra_lengths)(const struct mr_catalog *catalog, int64_t index,
-                              uint64_t lens_out[MR_MAX_EXTRA]);
+    void (*members)(const struct mr_catalog *catalog, int64_t index,
+                    struct mr_extent members_out[MR_MAX_MEMBERS]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
     /* NULL: any file at the path is accepted. */
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);

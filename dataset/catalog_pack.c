@@ -87,11 +87,11 @@ static void extent_whole(const struct mr_catalog *catalog, int64_t index,
             (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
 }
 
-static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index,
-                             struct mr_extent *extents_out)
+static struct mr_extent packed_extent(const struct mr_catalog *catalog, int64_t index)
 {
-    extent_whole(catalog, index, &extents_out[0]);
-    return 1;
+    struct mr_extent extent;
+    extent_whole(catalog, index, &extent);
+    return extent;
 }
 
 static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
@@ -218,7 +218,7 @@ const struct mr_catalog_ops mr_catalog_pack_ops = {
     .beside = "the pack's index",
     .attach = attach_index,
     .detach = detach_index,
-    .extents = pack_extents,
+    .image = packed_extent,
     .path = shard_path,
     .name = packed_name,
     .which = packed_which,

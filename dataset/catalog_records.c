@@ -31,17 +31,28 @@ static uint64_t part_start(const struct mr_catalog_record *record, uint64_t numb
     return record->header + number * record->stride + (uint64_t)part_off;
 }
 
-static uint32_t record_extents(const struct mr_catalog *catalog, int64_t index,
-                               struct mr_extent *extents_out)
+static struct mr_extent part_extent(const struct mr_catalog *catalog, int64_t index, uint64_t part)
 {
     const struct mr_catalog_record *record = &catalog->header->record;
     uint64_t number, file = find_file(catalog, index, &number);
-    for (uint64_t i = 0; i < record->n_parts; i++)
-        extents_out[i] =
-            (struct mr_extent){.file = file,
-                               .offset = part_start(record, number, record->part_off[i]),
-                               .len = record->part_len[i]};
-    return (uint32_t)record->n_parts;
+    return (struct mr_extent){.file = file,
+                              .offset = part_start(record, number, record->part_off[part]),
+                              .len = record->part_len[part]};
+}
+
+/* The data, and all of a record that is one part. */
+static struct mr_extent data_extent(const struct mr_catalog *catalog, int64_t index)
+{
+    return part_extent(catalog, index, 0);
+}
+
+static bool label_extent(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent *extent_out)
+{
+    if (catalog->header->record.n_parts < 2)
+        return false;
+    *extent_out = part_extent(catalog, index, 1);
+    return true;
 }
 
 static int find_path(const struct mr_catalog *catalog, uint64_t file,
@@ -115,7 +126,8 @@ static mr_status split_record(const struct mr_catalog *catalog, int64_t index, c
 
 const struct mr_catalog_ops mr_catalog_records_ops = {
     .is_sound = has_starts,
-    .extents = record_extents,
+    .image = data_extent,
+    .label_extent = label_extent,
     .path = find_path,
     .name = record_name,
     .label = locate_label,

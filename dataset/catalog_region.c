@@ -193,13 +193,10 @@ void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uin
     snprintf(name_out, size, "%s%s%s", prefix, path, suffix);
 }
 
-uint32_t mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index,
-                                      struct mr_extent *extents_out)
+struct mr_extent mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index)
 {
     (void)catalog;
-    extents_out[0] =
-        (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
-    return 1;
+    return (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
 }
 
 void mr_catalog_region_file_name(const struct mr_catalog *catalog, int64_t index, char *name_out,

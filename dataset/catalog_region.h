@@ -50,8 +50,7 @@ void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uin
  * For schemes with one file per sample: the extent and the path of the file with the number of the
  * sample.
  */
-uint32_t mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index,
-                                      struct mr_extent *extents_out);
+struct mr_extent mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index);
 void mr_catalog_region_file_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
                                  size_t size);
 

@@ -18,7 +18,7 @@ static bool has_members(const struct mr_catalog *catalog)
     uint64_t n = catalog->header->n_samples,
              n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_all;
     uint32_t n_extra = catalog->header->kind.n_extra;
-    return catalog->header->n_files > 0 && n_extra <= MR_TAR_MAX_EXTRA &&
+    return catalog->header->n_files > 0 && n_extra <= MR_MAX_MEMBERS &&
            mr_checked_mul_u64(n, n_extra, &n_all) &&
            mr_catalog_region_len(catalog, MR_SECTION_EXTRA) / sizeof(struct mr_catalog_extra) >=
                n_all &&
@@ -50,18 +50,6 @@ static const struct mr_catalog_extra *find_extra(const struct mr_catalog *catalo
     return &extra[(uint64_t)index * catalog->header->kind.n_extra];
 }
 
-/* All lengths are 0 for a damaged sample: its extra members are not read. */
-static uint64_t extra_lengths(const struct mr_catalog *catalog, int64_t index,
-                              uint64_t lens_out[MR_MAX_EXTRA])
-{
-    const struct mr_catalog_extra *extra = find_extra(catalog, index);
-    bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
-        sum += lens_out[i] = good ? extra[i].len : 0;
-    return sum;
-}
-
 /*
  * The extent of the image. Damaged samples have one too, except a lost sample and one that may be
  * cut off: theirs is empty.
@@ -77,22 +65,16 @@ static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t i
     return extent;
 }
 
-/* The image is the last extent, so decoders find zeros after it, as after a file. */
-static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index,
-                               struct mr_extent *extents_out)
+/* A damaged sample has no members. */
+static void find_members(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent members_out[MR_MAX_MEMBERS])
 {
-    static_assert(MR_TAR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS,
-                  "a sample's members are its extents");
     const struct mr_catalog_extra *extra = find_extra(catalog, index);
-    struct mr_extent image = image_extent(catalog, index);
     bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
-    uint32_t n = 0;
-    for (uint32_t i = 0; good && i < catalog->header->kind.n_extra; i++)
-        if (extra[i].len > 0)
-            extents_out[n++] = (struct mr_extent){
-                .file = image.file, .offset = extra[i].offset, .len = extra[i].len};
-    extents_out[n++] = image;
-    return n;
+    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
+        members_out[i] = (struct mr_extent){.file = find_shard(catalog, index),
+                                            .offset = extra[i].offset,
+                                            .len = good ? extra[i].len : 0};
 }
 
 static int find_path(const struct mr_catalog *catalog, uint64_t file,
@@ -165,10 +147,10 @@ static mr_status find_label(const struct mr_catalog *catalog, int64_t index, voi
 }
 
 const struct mr_catalog_ops mr_catalog_tar_ops = {
-    .members = true,
+    .in_shards = true,
     .is_sound = has_members,
-    .extents = member_extents,
-    .extra_lengths = extra_lengths,
+    .image = image_extent,
+    .members = find_members,
     .path = find_path,
     .is_file = is_indexed,
     .name = member_name,

@@ -12,7 +12,7 @@ struct mr_extent {
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
 #define MR_CATALOG_MAX_EXTENTS 4   /* of one sample */
-#define MR_TAR_MAX_EXTRA 3         /* members of a sample beside its image */
+#define MR_MAX_MEMBERS 3           /* of a sample, beside its image */
 #define MR_CATALOG_PATH 4096       /* bytes of a path, with its NUL */
 #define MR_CATALOG_DESCRIPTION 640 /* bytes of the name of a sample in a message, with its NUL */
 

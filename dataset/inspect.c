@@ -287,21 +287,20 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     return 0;
 }
 
-/* Describe an image by its first bytes. The image is the last extent of the sample. */
+/* Describe an image by its first bytes. */
 static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info,
                               mr_error *error)
 {
-    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
+    struct mr_extent image = mr_catalog_image(catalog, index);
     struct view view = {0};
     struct stat st;
-    const struct mr_extent *image = &extents[mr_catalog_extents(catalog, index, extents) - 1];
-    mr_status status = mr_file_open_sample(catalog, index, image->file, &view.fd, error);
+    mr_status status = mr_file_open_sample(catalog, index, image.file, &view.fd, error);
     if (status < 0)
         return status;
-    view.start = image->offset;
-    view.len = info->len_bytes = image->len;
+    view.start = image.offset;
+    view.len = info->len_bytes = image.len;
     int rc = 0;
-    if (image->len == MR_LEN_UNKNOWN) {
+    if (image.len == MR_LEN_UNKNOWN) {
         rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
         info->len_bytes = rc == 0 ? (uint64_t)st.st_size : 0;
     }

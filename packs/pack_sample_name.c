@@ -59,15 +59,13 @@ static const char *inside_part(const char *path)
 static bool find_path(const struct mr_catalog *catalog, int64_t index,
                       char path_out[MR_CATALOG_PATH])
 {
-    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     /* a member of a tar shard: the shard, then the member's name */
     if (!mr_catalog_is_pack(catalog) && !mr_catalog_loose_files(catalog)) {
         mr_catalog_relative_name(catalog, index, path_out, MR_CATALOG_PATH);
         return true;
     }
     if (!mr_catalog_is_pack(catalog))
-        return mr_catalog_extents(catalog, index, extents) > 0 &&
-               mr_catalog_path(catalog, extents[0].file, path_out) == 0;
+        return mr_catalog_path(catalog, mr_catalog_image(catalog, index).file, path_out) == 0;
     const char *name = mr_pack_index_name(mr_catalog_pack(catalog), (uint64_t)index);
     if (!name || strlen(name) >= MR_CATALOG_PATH)
         return false;

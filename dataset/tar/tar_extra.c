@@ -23,7 +23,7 @@ static mr_status refuse_keep(const char *text, mr_error *error)
     return mr_error_set(error, MR_ERR_INVALID,
                         "keep '%s' of tar is not 1 to %d SUFFIX:BYTES, separated by commas; "
                         "a suffix has at most %d bytes, BYTES is 1 to %llu",
-                        text, MR_TAR_MAX_EXTRA, MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
+                        text, MR_MAX_MEMBERS, MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
 }
 
 /* False: the name is free. The loader refuses names of the other arrays of a batch. */
@@ -48,7 +48,7 @@ static mr_status add_extra(struct mr_tar_recipe *recipe, const char *text, char 
 {
     char *colon = strrchr(item, ':');
     struct mr_extra extra = {0};
-    if (recipe->n_extra == MR_TAR_MAX_EXTRA || !colon || colon == item ||
+    if (recipe->n_extra == MR_MAX_MEMBERS || !colon || colon == item ||
         colon - item >= MR_EXTRA_NAME || !parse_bytes(colon + 1, &extra.max_bytes))
         return refuse_keep(text, error);
     *colon = '\0';
