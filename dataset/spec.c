@@ -7,6 +7,7 @@
  */
 #include "dataset/spec.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -50,6 +51,15 @@ mr_status mr_spec_decode(char *text, mr_error *error)
     return MR_OK;
 }
 
+static mr_status check_escapes(const char *value, mr_error *error)
+{
+    char *copy = strdup(value);
+    mr_status status =
+        copy ? mr_spec_decode(copy, error) : mr_error_memory(error, strlen(value) + 1);
+    free(copy);
+    return status;
+}
+
 static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
 {
     size_t n = 1;
@@ -64,8 +74,9 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
             return mr_error_set(error, MR_ERR_INVALID, "'%s' in the dataset is not key=value",
                                 item);
         *value++ = '\0';
-        if (mr_spec_decode(value, error) < 0)
-            return MR_ERR_INVALID;
+        mr_status status = check_escapes(value, error);
+        if (status < 0)
+            return status;
         for (size_t i = 0; i < spec->n_keys; i++)
             if (mr_word_is(spec->keys[i].key, item))
                 return mr_error_set(error, MR_ERR_INVALID, "key '%s' of the dataset is given twice",
@@ -140,15 +151,33 @@ void mr_spec_fini(struct mr_spec *spec)
     *spec = (struct mr_spec){0};
 }
 
+static struct mr_spec_key *find_key(const struct mr_spec *spec, const char *key)
+{
+    for (size_t i = 0; i < spec->n_keys; i++)
+        if (mr_word_is(spec->keys[i].key, key))
+            return &spec->keys[i];
+    return NULL;
+}
+
 const char *mr_spec_take(struct mr_spec *spec, const char *key)
 {
-    for (size_t i = 0; i < spec->n_keys; i++) {
-        if (mr_word_is(spec->keys[i].key, key)) {
-            spec->keys[i].taken = true;
-            return spec->keys[i].value;
-        }
-    }
-    return NULL;
+    struct mr_spec_key *found = find_key(spec, key);
+    if (!found)
+        return NULL;
+    if (!found->taken)
+        mr_spec_decode(found->value, NULL); /* cannot fail: parse_keys() has checked it */
+    found->taken = true;
+    return found->value;
+}
+
+char *mr_spec_take_list(struct mr_spec *spec, const char *key)
+{
+    struct mr_spec_key *found = find_key(spec, key);
+    if (!found)
+        return NULL;
+    assert(!found->taken);
+    found->taken = true;
+    return found->value;
 }
 
 mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi,

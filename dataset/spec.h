@@ -9,7 +9,7 @@ struct mr_kind;
 
 struct mr_spec_key {
     char *key;
-    char *value;
+    char *value; /* its escapes are checked; mr_spec_take() undoes them */
     bool taken;
 };
 
@@ -36,6 +36,11 @@ mr_status mr_spec_decode(char *text, mr_error *error);
 
 /* The value of a key (in any case), or NULL. mr_spec_finish() accepts a key that was taken. */
 const char *mr_spec_take(struct mr_spec *spec, const char *key);
+/*
+ * The same for a value that is a list, once for each key. Its escapes are well-formed but not yet
+ * undone: split it in place, then call mr_spec_decode() for each item.
+ */
+char *mr_spec_take_list(struct mr_spec *spec, const char *key);
 /*
  * The same for a whole number between lo and hi. *value_out does not change if the key is absent.
  */

@@ -17,8 +17,8 @@
 #include "base/words.h"
 #include "dataset/catalog_build.h"
 #include "dataset/file.h"
+#include "dataset/extra.h"
 #include "dataset/spec.h"
-#include "dataset/tar/tar_extra.h"
 #include "dataset/tar/tar_jobs.h"
 #include "dataset/tar/tar_shards.h"
 
@@ -79,6 +79,15 @@ static mr_status take_label(struct mr_spec *spec, struct mr_tar_recipe *recipe, 
     return MR_OK;
 }
 
+static mr_status take_keep(struct mr_spec *spec, struct mr_tar_recipe *recipe, mr_error *error)
+{
+    struct mr_extra_list list;
+    mr_status status = mr_extra_parse(spec, "keep", "SUFFIX:BYTES", &list, error);
+    recipe->n_extra = list.n;
+    memcpy(recipe->extra, list.extra, sizeof list.extra);
+    return status;
+}
+
 static mr_status take_index_place(struct mr_spec *spec, enum mr_tar_index_place *place_out,
                                   mr_error *error)
 {
@@ -102,7 +111,7 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
 {
     if (take_images(spec, &opening->recipe, error) < 0 ||
         take_label(spec, &opening->recipe, error) < 0 ||
-        mr_tar_extra_parse(spec, &opening->recipe, error) < 0)
+        take_keep(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
     mr_status status = take_index_place(spec, &opening->index_place, error);

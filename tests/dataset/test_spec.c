@@ -157,6 +157,18 @@ static void keys_have_values_and_are_given_once(void **state)
     expect_error("list:a?x=1&x=2", "key 'x' of the dataset is given twice");
 }
 
+static void a_list_keeps_its_escapes_until_it_is_split(void **state)
+{
+    (void)state;
+    struct mr_spec spec = parse("list:a?extra=a%2Cb,c%25&label=%66");
+    assert_string_equal(mr_spec_take_list(&spec, "Extra"), "a%2Cb,c%25");
+    assert_null(mr_spec_take_list(&spec, "keep"));
+    assert_string_equal(mr_spec_take(&spec, "label"), "f");
+    assert_string_equal(mr_spec_take(&spec, "label"), "f");
+    mr_spec_fini(&spec);
+    expect_error("list:a?extra=b,%2", "'%2' in the dataset is not an escape");
+}
+
 static void expect_int(const char *value, mr_status status, int64_t expected)
 {
     char text[80];
@@ -197,6 +209,7 @@ int main(void)
         cmocka_unit_test(records_take_several_paths),
         cmocka_unit_test(keys_have_values_and_are_given_once),
         cmocka_unit_test(kinds_and_keys_may_be_in_any_case_and_values_are_unchanged),
+        cmocka_unit_test(a_list_keeps_its_escapes_until_it_is_split),
         cmocka_unit_test(numbers_are_whole_and_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -407,15 +407,11 @@ static void files_that_are_not_plain_shards_are_refused_by_name(void **state)
                       "json:FIELD");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?image=a,,b"), MR_ERR_INVALID,
                       "suffixes");
-    static const char *const keeps[] = {"",
-                                        "txt",
-                                        ":5",
-                                        "txt:0",
-                                        "txt:-1",
-                                        "txt:16777217",
-                                        "txt:9x",
-                                        "a:1,b:1,c:1,d:1",
-                                        "aaaaaaaabbbbbbbbccccccccdddddddd:1"};
+    static const char *const keeps[] = {"",        "txt",
+                                        ":5",      "txt:0",
+                                        "txt:-1",  "txt:16777217",
+                                        "txt:9x",  "a%3A1",
+                                        "a%2Fb:1", "aaaaaaaabbbbbbbbccccccccdddddddd:1"};
     for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++) {
         char keys[256];
         snprintf(keys, sizeof keys, "?keep=%s", keeps[i]);
@@ -424,6 +420,8 @@ static void files_that_are_not_plain_shards_are_refused_by_name(void **state)
     }
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a:4,A:5"),
                       MR_ERR_INVALID, "'a' is named twice");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a:1,b:1,c:1,d:1"),
+                      MR_ERR_INVALID, "keep 'd:1' of tar is above the limit of 3 members");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a.offsets:4"),
                       MR_ERR_INVALID, "'a.offsets' is named twice or ends with .offsets");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?imge=a"), MR_ERR_INVALID,

@@ -106,6 +106,27 @@ static void a_cut_extra_member_is_damage(void **state)
     mr_dataset_destroy(dataset);
 }
 
+/* A list of suffixes is split before its escapes are undone. */
+static void a_kept_suffix_may_contain_separators(void **state)
+{
+    (void)state;
+    struct mr_test_shard shard = {0};
+    struct mr_extent members[MR_MAX_MEMBERS];
+    mr_test_shard_add_text(&shard, "a.jpg", "x");
+    mr_test_shard_add_text(&shard, "a.B,c:4%,d", "1234567");
+    write_shard("s.tar", &shard);
+    mr_dataset *dataset = open_shard("&label=none&keep=d:2,b%2Cc%3a4%25%2CD:9");
+    const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
+    assert_int_equal(kind->n_extra, 2);
+    assert_string_equal(kind->extra[0].name, "d");
+    assert_string_equal(kind->extra[1].name, "b,c:4%,d");
+    assert_string_equal(kind->extra[1].offsets, "b,c:4%,d.offsets");
+    mr_catalog_members(mr_dataset_catalog(dataset), 0, members);
+    assert_int_equal(members[0].len, 0);
+    assert_int_equal(members[1].len, 7);
+    mr_dataset_destroy(dataset);
+}
+
 /* JSON longer than the window of the scan, nested deeply, or malformed. */
 static void json_may_be_long_and_nested(void **state)
 {
@@ -252,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_members_with_a_suffix_that_is_used_are_damage),
         cmocka_unit_test(a_name_almost_like_a_meta_member_is_a_sample),
+        cmocka_unit_test(a_kept_suffix_may_contain_separators),
         cmocka_unit_test(a_cut_extra_member_is_damage),
         cmocka_unit_test(json_may_be_long_and_nested),
         cmocka_unit_test(a_shard_that_is_broken_everywhere_logs_few_lines),

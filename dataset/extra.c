@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses lists of further members.
+ *
+ * Invariant: a list is split at its commas and colons first, and %XX is undone in each piece
+ * afterwards. So a name or a folder may contain any byte.
+ */
+#include "dataset/extra.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "dataset/kind.h"
+
+/*
+ * A batch has room for the longest row of each sample, so this is not enough for images of any
+ * size.
+ */
+#define MAX_BYTES (UINT64_C(1) << 24)
+#define OFFSETS ".offsets"
+
+enum { NAME, BYTES, SUFFIX, FOLDER, MAX_PIECES };
+
+static mr_status refuse_item(const struct mr_spec *spec, const char *key, const char *form,
+                             const char *item, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s '%s' of %s is not %s; %.*s has 1 to %d bytes and no slash, BYTES is 1 "
+                        "to %llu",
+                        key, item, spec->kind->name, form, (int)strcspn(form, ":"), form,
+                        MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
+}
+
+static uint32_t count_pieces(const char *form)
+{
+    uint32_t n = 1;
+    for (; *form; form++)
+        n += *form == ':';
+    return n;
+}
+
+/* Cut an item into n pieces, and undo their escapes. False: it has fewer. */
+static bool cut_item(char *item, uint32_t n, char *pieces_out[MAX_PIECES])
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!item)
+            return false;
+        pieces_out[i] = i + 1 < n ? strsep(&item, ":") : item;
+        mr_spec_decode(pieces_out[i], NULL); /* cannot fail: mr_spec_parse() has checked it */
+    }
+    return true;
+}
+
+static bool parse_name(const char *text, char name_out[MR_EXTRA_NAME])
+{
+    size_t len = strlen(text);
+    if (len == 0 || len >= MR_EXTRA_NAME || strchr(text, '/'))
+        return false;
+    for (size_t i = 0; i <= len; i++)
+        name_out[i] = (char)mr_word_lower(text[i]);
+    return true;
+}
+
+static bool parse_bytes(const char *text, uint64_t *bytes_out)
+{
+    size_t len = strspn(text, "0123456789");
+    *bytes_out = strtoull(text, NULL, 10);
+    return len > 0 && len < 10 && text[len] == '\0' && *bytes_out >= 1 && *bytes_out <= MAX_BYTES;
+}
+
+/* False: the name is free. The loader refuses names of the other arrays of a batch. */
+static bool is_taken(const struct mr_extra_list *list, const char *name)
+{
+    size_t len = strlen(name), end = strlen(OFFSETS);
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(name, list->extra[i].name) == 0)
+            return true;
+    return len >= end && strcmp(name + len - end, OFFSETS) == 0;
+}
+
+static mr_status add_item(const struct mr_spec *spec, const char *key, const char *form, char *item,
+                          struct mr_extra_list *list, mr_error *error)
+{
+    char shown[256], *pieces[MAX_PIECES] = {NULL};
+    struct mr_extra extra = {0};
+    snprintf(shown, sizeof shown, "%s", item);
+    if (!cut_item(item, count_pieces(form), pieces) || !parse_name(pieces[NAME], extra.name) ||
+        !parse_bytes(pieces[BYTES], &extra.max_bytes))
+        return refuse_item(spec, key, form, shown, error);
+    if (is_taken(list, extra.name))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s '%s' of %s: '%s' is named twice or ends with " OFFSETS, key, shown,
+                            spec->kind->name, extra.name);
+    if (list->n == MR_MAX_MEMBERS)
+        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of %s is above the limit of %d members",
+                            key, shown, spec->kind->name, MR_MAX_MEMBERS);
+    snprintf(extra.offsets, sizeof extra.offsets, "%s" OFFSETS, extra.name);
+    list->suffixes[list->n] = pieces[SUFFIX];
+    list->folders[list->n] = pieces[FOLDER];
+    list->extra[list->n++] = extra;
+    return MR_OK;
+}
+
+mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form,
+                         struct mr_extra_list *list_out, mr_error *error)
+{
+    char *rest = mr_spec_take_list(spec, key), *item;
+    mr_status status = MR_OK;
+    *list_out = (struct mr_extra_list){0};
+    while (status == MR_OK && (item = strsep(&rest, ",")))
+        status = add_item(spec, key, form, item, list_out, error);
+    return status;
+}
