@@ -53,8 +53,8 @@ static const char *find_media_format(const uint8_t *bytes, size_t len)
 }
 
 /*
- * "BM" alone could begin a text. A BMP also has zeros in the reserved bytes, which some writers
- * use, or in the upper bytes of the second header's length, which is below 256.
+ * "BM" alone could begin a text. A BMP also has zeros in the reserved bytes. Some writers use
+ * those; then the upper bytes of the second header's length, which is below 256, are zeros.
  */
 static bool looks_like_bmp(const uint8_t *bytes, size_t len)
 {

@@ -26,8 +26,8 @@
 enum { N_MET = 1024 }; /* a power of two */
 #define SETTLED_NS INT64_C(50000000)
 /*
- * If times are whole seconds, the clock of the file system has a tick of one second, on some of
- * two.
+ * If times are whole seconds, the clock of the file system has a tick of one second, or of two on
+ * some file systems.
  */
 #define SETTLED_COARSE_NS INT64_C(2050000000)
 #define CLAIM_SECONDS 120

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a worker in filling a cache: which missing samples it has met, and when it may pack
- * one. One object per worker.
+ * A worker's part in filling a cache: which missing samples it has met, and when it may pack one.
+ * One object per worker.
  */
 #ifndef CACHE_CACHE_FILL_H
 #define CACHE_CACHE_FILL_H

@@ -35,7 +35,7 @@ struct mr_cache_host {
     struct mr_cache_map map;
     uint64_t *made_ns; /* for each spot of the map: made_ns of the entry that the word points to */
     struct followed followed[MR_CACHE_MAX_SEGMENTS];
-    bool chooses;   /* the form is not chosen yet; counted until then: */
+    bool chooses;   /* the form is not chosen yet; the next two count until then */
     uint64_t n_dct; /* entries for samples of the dataset in this form */
     uint64_t n_marked;
     bool end_reported;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory that host and workers share about a cache: constants, the ids of the segments by
- * number, and one word per sample of the dataset that says whether and where it is in the cache. It
- * is initially all zeros, and contains offsets, no pointers.
+ * number, and one word per sample of the dataset that says whether and where it is in the cache.
+ * The memory is initially all zeros, and contains offsets, no pointers.
  */
 #ifndef CACHE_CACHE_REGION_H
 #define CACHE_CACHE_REGION_H
@@ -31,7 +31,7 @@ enum mr_cache_state {
 
 /*
  * A word: state:3 segment:13 rest:48. rest is the offset of a record / 8. In a claim, rest is the
- * second at which it was made, and segment the number of claims so far.
+ * time of the claim in seconds, and segment the number of claims so far.
  */
 static inline uint64_t mr_cache_region_word(enum mr_cache_state state, uint32_t segment,
                                             uint64_t rest)

@@ -249,8 +249,8 @@ static mr_status lend_buffer(mr_loader *loader, const struct request *request, m
 }
 
 /*
- * Count whether the batch was ready: if next() returns batches only once they are on the device, it
- * was ready if next() did not wait.
+ * Count whether the batch was ready. If next() returns batches only once they are on the device, a
+ * batch for which it did not wait was ready.
  */
 static void count_step(mr_loader *loader, const struct request *request, bool waited)
 {

@@ -121,7 +121,7 @@ static void find_folders(char folders[N_FOLDERS][PATH_MAX])
 
 /*
  * Search beside the folders that were found: from lib or bin the helper is one folder up and down
- * failed_again, from lib/x86_64-linux-gnu two.
+ * again, from lib/x86_64-linux-gnu two.
  */
 static void find_helper(struct helper *helper_out)
 {
@@ -139,8 +139,8 @@ static void find_helper(struct helper *helper_out)
 }
 
 /*
- * Both ways have failed. `what` says why for the memfd; the installed helper cannot be used or was
- * not found.
+ * Both ways have failed. `what` says why the memfd could not be used; the installed helper cannot
+ * be used either, or was not found.
  */
 static mr_status fail_helper(const struct helper *helper, int failed, const char *what,
                              mr_error *error)
@@ -285,8 +285,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset
 }
 
 /*
- * Exec the descriptor or, where execveat cannot find it (under valgrind), its name in /proc. Leaves
- * the first errno, because the caller decides by a refusal.
+ * Exec the descriptor or, where execveat cannot find it (under valgrind), its name in /proc. On
+ * failure errno is that of execveat, from which the caller learns whether it was refused.
  */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void exec_image(int image,
                                                                                       char **argv)

@@ -22,11 +22,11 @@ struct mr_supervised {
     uint64_t killed_ns;   /* when it was killed; 0: it was not */
     uint32_t beat;        /* at the last tick */
     uint64_t stuck_ms;    /* time since the beat changed */
-    uint32_t beat_before; /* at its start */
-    uint64_t done_before; /* n_done at its start */
+    uint32_t beat_before; /* at the worker's start */
+    uint64_t done_before; /* n_done at the worker's start */
     uint32_t idle_deaths; /* in a row, without a finished sample in between */
-    uint32_t vain_deaths; /* in a row; each its own fault or without progress, and no sample to
-                             blame */
+    uint32_t vain_deaths; /* in a row, without a sample to blame; each was the worker's own
+                             fault, or came without progress */
     uint64_t restart_ns;  /* when to restart it; 0: not planned */
 };
 

@@ -101,7 +101,7 @@ static mr_status sum_values(struct mr_weights *weights, mr_error *error)
     return MR_OK;
 }
 
-/* Make the guide: it leaves a search only a few adjacent sums. */
+/* Make the guide, with which a search looks at only a few adjacent sums. */
 static mr_status make_guide(struct mr_weights *weights, mr_error *error)
 {
     while (weights->guide_bits < MAX_GUIDE_BITS && UINT64_C(2) << weights->guide_bits <= weights->n)

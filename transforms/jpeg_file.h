@@ -43,8 +43,8 @@ mr_status mr_jpeg_file_check(struct mr_jpeg_file *file, bool many_scans,
 
 /*
  * Inside a step, after all scans were read: false if a progressive file ends properly but lacks
- * bits. A component without a scan, and bits missing because the file ended, are missing data; both
- * escape.
+ * bits. A component without a scan, and bits missing because the file ended, are missing data: then
+ * it does not return but leaves the step.
  */
 bool mr_jpeg_file_has_every_bit(struct mr_jpeg_file *file);
 

@@ -4,7 +4,7 @@
  * as a packed JPEG, and compares the pixels. The picture is 4:2:0, two tiles wide and three MCUs
  * high, with coefficients from a small generator. The JPEG is written by hand: if all Huffman codes
  * of a table have one length, an encoder is a dozen lines. Large data is on the heap, because
- * mr_loader_create() runs this on its caller's stack, of which it needs at most 32 KiB.
+ * mr_loader_create() runs this on its caller's stack and may use at most 32 KiB of that.
  */
 #include "transforms/packed_selftest.h"
 

@@ -43,15 +43,15 @@ mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes
                              struct mr_plan_runner_report *report_out, mr_error *error);
 
 /*
- * The same for a sample of a pack, in two steps. mr_plan_runner_range() says which bytes of it
- * these draws need, as one range; mr_plan_runner_run_packed() makes the tensor after they are read.
- * Both take rng as it is at the start of the sample's draws, so the draws are made twice.
+ * The same for a sample of a pack, in two steps. mr_plan_runner_range() says which bytes of the
+ * sample these draws need, as one range; mr_plan_runner_run_packed() makes the tensor after they
+ * are read. Both take rng as it is at the start of the sample's draws, so the draws are made twice.
  * MR_ERR_DAMAGED also if the index is inconsistent.
  *
  * MR_PACKED_MARKED: the range is what a decode by marks needs. image must have its marks in the
  * second step (codec.h), but need not in the first. If marks cannot be used here, the range is the
  * whole file. If the second step returns MR_ERR_DAMAGED, the caller reads the whole file and calls
- * it again, without marks and with rng as it was before; that verdict counts.
+ * the second step again, without marks and with rng as it was before; that verdict counts.
  */
 mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_packed_image *image,
                                const struct mr_rng *rng, uint64_t *offset_out, uint64_t *len_out,

@@ -89,8 +89,9 @@ struct mr_group {
     bool is_dead; /* every further call returns dead */
     mr_error dead;
     /*
-     * With is_dead or shortly before it: the engine failed, or this rank cannot do its part. Else a
-     * dead group is one that all ranks end for the same reason, and its engine is closed in order.
+     * Set with is_dead or shortly before: the engine failed, or this rank cannot do its part. If a
+     * group is dead without it, all ranks end the group for the same reason, and the engine is
+     * closed in order.
      */
     bool has_failed;
     uint64_t deadline_ns;         /* of the current collective; 0: none */

@@ -48,7 +48,7 @@ mr_status mr_work_state_get(struct mr_group_work *work)
     return (mr_status)work->error.status;
 }
 
-/* The conditions wait on CLOCK_MONOTONIC, set when they are made. */
+/* Condition variables of groups and works are made with CLOCK_MONOTONIC. */
 struct timespec mr_work_state_time_at(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),

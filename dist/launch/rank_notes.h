@@ -21,8 +21,8 @@ void mr_rank_notes_read(const struct mr_launch_plan *plan, const struct pollfd *
 
 /*
  * Find a rank that has exited with status 0 without joining a rendezvous, while another rank waits
- * in one. Processes that the rank has left may still join, so it counts only after all of them have
- * closed its end.
+ * in one. Processes that the rank started may still join, so the rank counts only after all of them
+ * have closed its end of the socket.
  */
 bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out,
                                uint32_t *waiting_out);

@@ -143,7 +143,7 @@ static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine,
     size_t len = (size_t)collective->count * mr_mpi_reduce_size(collective->dtype);
     uintptr_t in = (uintptr_t)collective->in;
     uintptr_t out = (uintptr_t)collective->out;
-    /* MPI does not allow them to overlap */
+    /* MPI does not allow out and in to overlap */
     if (out + len > in && out < in + len * engine->n_ranks) {
         apart.out = malloc(len);
         if (!apart.out)

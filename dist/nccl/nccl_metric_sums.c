@@ -5,9 +5,9 @@
  *
  * Invariant: the order. An add comes after the last add to the same number and after the last time
  * its accumulator was taken. A reduction comes after all adds. If there are more streams than
- * slots, a new stream waits for a slot's last add and takes the slot over; its own last add then
- * comes after both. A stream also waits for its own slot, because a new stream may have the handle
- * of an old one.
+ * slots, a new stream waits for a slot's last add and takes the slot over. So the slot's event,
+ * recorded again by the new stream, still comes after the old stream's adds. A stream also waits
+ * for its own slot, because a new stream may have the handle of an old one.
  */
 #include "dist/nccl/nccl_metric_sums.h"
 

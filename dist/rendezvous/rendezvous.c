@@ -273,7 +273,7 @@ static mr_status meet_and_note(struct mr_rendezvous_plan *plan, struct mr_rendez
     return status;
 }
 
-/* Rank 0 logs it once. If the group could not be made, every rank that it applies to logs it. */
+/* Rank 0 logs it once. If the group could not be made, every rank without the module logs it. */
 static void log_no_mpi(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                        mr_status status)
 {

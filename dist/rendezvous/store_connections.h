@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the store's server: its state, and what its connections send, receive and how they
- * end. store_server.c runs the thread.
+ * The inside of the store's server: its state, and how its connections send, receive and end.
+ * store_server.c runs the thread.
  */
 #ifndef DIST_RENDEZVOUS_STORE_CONNECTIONS_H
 #define DIST_RENDEZVOUS_STORE_CONNECTIONS_H
@@ -29,7 +29,7 @@ struct mr_store {
     uint32_t n_present;
     mr_error refusal;
     _Atomic uint32_t n_here; /* other threads read it too */
-    /* Only the thread uses the rest. */
+    /* Only the server's thread uses the rest. */
     uint8_t *ranks; /* enum mr_store_rank_state */
     uint8_t *how;   /* enum mr_store_code, of broken ranks */
     uint32_t n_broken;
@@ -45,7 +45,7 @@ struct mr_store {
 /* Ownership: takes fd, also on failure. */
 void mr_store_connections_add(struct mr_store *store, int fd, uint64_t now);
 void mr_store_connections_read(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
-/* The socket takes bytes again. */
+/* Continue to send: the socket takes bytes again. */
 void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now);
 /* Send queued bytes. True if nothing is left. */
 bool mr_store_connections_flush(struct mr_store *store, uint64_t now);

@@ -196,7 +196,7 @@ static bool is_known_compression(uint16_t compression)
     return false;
 }
 
-/* Grey of one sample, as Pillow knows it. */
+/* Is this a grey of one sample that Pillow knows? */
 static bool is_known_grey(const struct mr_tiff_file *file, bool big_endian)
 {
     bool white = file->colours == MR_TIFF_WHITE_0, reversed = file->reversed;
@@ -215,8 +215,8 @@ static bool is_known_grey(const struct mr_tiff_file *file, bool big_endian)
 }
 
 /*
- * Colours, bits and extra samples together. Pillow ignores extra planes without a meaning if they
- * are compressed.
+ * Does Pillow know these colours, bits and extra samples together? It ignores extra planes without
+ * a meaning if they are compressed.
  */
 static bool is_known(const struct mr_tiff_file *file, const struct mr_tiff_check *check)
 {

@@ -90,8 +90,8 @@ static void transform_row(struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE pl
 }
 
 /*
- * A row that the box does not need. libjpeg makes pixels from it, but the margin keeps them away
- * from the box.
+ * Fill a row that the box does not need. libjpeg makes pixels from it, but none within the box,
+ * because of the margin.
  */
 static void fill_row(const struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE planes)
 {
@@ -128,7 +128,7 @@ static int feed_row(j_decompress_ptr cinfo, JSAMPIMAGE planes)
 
 /*
  * Replaces the entropy decoder, which is only called to skip rows. The next row's number says how
- * many.
+ * many are skipped.
  */
 static boolean skip_mcu(j_decompress_ptr cinfo, JBLOCKROW *blocks)
 {
