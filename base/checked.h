@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic on sizes from files and options. On overflow it returns false, *out is undefined. */
+/*
+ * Arithmetic on sizes from files and options. On overflow the functions return false, and *out is
+ * undefined.
+ */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 

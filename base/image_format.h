@@ -16,8 +16,8 @@
 /*
  * "jpeg", "png", "bmp", "ppm" (also for PBM and PGM), "webp", "tiff", "gif", "avif", "heif",
  * "text", "empty" or "unknown". bytes are the start of the file or all of it; at most 4096 bytes
- * are used. A file that is cut off within a signature has its format, if enough of the signature is
- * left.
+ * are used. A file that ends within its signature still has that format if enough of the signature
+ * is left.
  */
 const char *mr_image_format_sniff(const uint8_t *bytes, size_t len);
 

@@ -13,7 +13,7 @@
 struct mr_extra_list {
     uint32_t n;
     struct mr_extra extra[MR_MAX_MEMBERS];
-    /* If the form has SUFFIX:DIR; they point into the SPEC. */
+    /* Set if the form has SUFFIX:DIR; they point into the SPEC. */
     const char *suffixes[MR_MAX_MEMBERS];
     const char *folders[MR_MAX_MEMBERS];
 };

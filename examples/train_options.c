@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the command line of the training examples. strtoull() reads "All modes give the same
- * weights, apart from the order of sums.dp-loss: labels are scattered too, and each device computes
- * its samples' loss.which has the labels "All modes give the same weights, apart from the order of
- * sums.dp-loss: labels are scattered too, and each device computes its samples' loss.-1"All modes
- * give the same weights, apart from the order of sums.dp-loss: labels are scattered too, and each
- * device computes its samples' loss.which has the labels "All modes give the same weights, apart
- * from the order of sums.dp-loss: labels are scattered too, and each device computes its samples'
- * loss. as a huge number, so signs are refused first.
+ * Parses the command line of the training examples. strtoull() reads "-1" as a huge number, so
+ * signs are refused first.
  */
 #include "train_options.h"
 

@@ -32,8 +32,8 @@ static void move_near_device(struct mr_host *host, const struct mr_copier *copie
 }
 
 /*
- * For measurements on GPUs, until we know which is faster. 1: finish a batch while the next one is
- * copied.
+ * MR_FINISH_OVERLAP=1 finishes a batch while the next one is copied. For measurements on GPUs,
+ * until we know which way is faster.
  */
 static bool is_overlap_wanted(void)
 {

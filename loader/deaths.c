@@ -31,7 +31,7 @@ static const char *signal_name(int signal)
 }
 
 /*
- * Decide the cause and the blame. A crash or the time limit counts 1 of 2. A SIGKILL from outside
+ * Decide the cause and the blame. A crash or the time limit counts 10 of 20. A SIGKILL from outside
  * (an operator, the out-of-memory killer) counts 1 of 20. If another part of the program has reaped
  * the status, the cause that the fault handler recorded decides.
  */

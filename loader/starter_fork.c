@@ -2,7 +2,7 @@
 /*
  * Forks workers from a template. The template is a copy of the program, forked once when the loader
  * is created, before any device is opened. It only forks workers on request, so the program itself
- * is not forked again. For callbacks.
+ * is not forked again. This way is for callbacks.
  *
  * Invariant: the workers are the template's children, not this process's. The template passes their
  * pidfds back and reaps them on request; they die with it. A worker whose pidfd did not arrive is

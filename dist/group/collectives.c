@@ -52,8 +52,8 @@ static bool ranges_overlap(const void *a, uint64_t len_a, const void *b, uint64_
 }
 
 /*
- * Do in and out not overlap? They may in one way: the part (what this rank gathers, or gets from a
- * scatter) may be its own place in the whole.
+ * True if in and out do not overlap. One overlap is allowed: the part (what this rank gathers, or
+ * gets from a scatter) may be its own place in the whole.
  */
 static bool are_disjoint(const struct mr_group *group, const struct mr_collective *c, uint64_t one,
                          uint64_t all)

@@ -14,8 +14,8 @@
 mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective,
                          struct mr_group_work **work_out);
 /*
- * Wait for all works, then hold the engine for the caller's thread until give. is_sound false: the
- * engine failed meanwhile. Returns the status that a collective would return.
+ * Wait for all works, then hold the engine for the caller's thread until mr_work_give_engine().
+ * is_sound false: the engine failed meanwhile. Returns the status that a collective would return.
  */
 mr_status mr_work_take_engine(struct mr_group *group, uint64_t deadline_ns);
 void mr_work_give_engine(struct mr_group *group, bool is_sound);

@@ -22,7 +22,7 @@
 /* At most this much of the time is reserved for sending verdicts. */
 #define SENDING_MS 1000u
 
-/* As stored. One per rank, with that rank's place only, which keeps it small. */
+/* A verdict as stored: one for each rank, with that rank's place only, which keeps it small. */
 struct verdict {
     int32_t status;
     struct mr_agreement_place place;

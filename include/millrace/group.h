@@ -116,9 +116,9 @@ MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key,
  *
  * Buffers are host memory with gloo and mpi, and memory of the group's device with nccl. For other
  * memory the call returns MR_ERR_INVALID, and the error names the memory's device. Managed memory
- * counts as both, pinned memory as host memory. This is checked only if CUDA's driver is loaded.
- * MR_MEAN of integers is MR_ERR_INVALID. With nccl a stream that is being captured into a graph is
- * MR_ERR_STATE, and the group stays usable.
+ * counts as host and as device memory, pinned memory as host memory. This is checked only if CUDA's
+ * driver is loaded. MR_MEAN of integers is MR_ERR_INVALID. With nccl a stream that is being
+ * captured into a graph is MR_ERR_STATE, and the group stays usable.
  * Returns MR_OK; MR_ERR_INVALID (the arguments; the group stays usable); MR_ERR_TIMEOUT;
  * MR_ERR_PEER (names the rank that disconnected or fell silent, if it is known); MR_ERR_DEVICE.
  * Blocks: until this rank's part is done, at most the group's timeout.

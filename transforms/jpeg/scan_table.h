@@ -46,10 +46,7 @@ struct mr_scan_canon {
 
 struct mr_scan_ac {
     /*
-     * Value in the upper half. An escape has 0 there, or: length of the code
-     *
-     * size << 5
-     *
+     * The upper half has the value. In an escape it is 0, or length of the code | size << 5 |
      * run << 9.
      */
     _Alignas(64) uint32_t store[1 << MR_SCAN_STORE_BITS];
@@ -62,13 +59,7 @@ struct mr_scan_ac {
 };
 
 struct mr_scan_dc {
-    /*
-     * bits of code and size
-     *
-     * size << 8
-     *
-     * bits of the code << 12; 0: not in this table
-     */
+    /* Bits of code and value | size << 8 | bits of the code << 12; 0: not in this table. */
     _Alignas(64) uint16_t look[1 << MR_SCAN_DC_BITS];
     struct mr_scan_canon canon;
 };

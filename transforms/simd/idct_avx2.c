@@ -5,9 +5,9 @@
  * passes) in the way of libjpeg-turbo's vectors.
  *
  * Invariant: sums of inputs wrap at 16 bits, and values saturate between the passes. If the rows of
- * a block below the first are all zero, the first pass is skipped; there its values wrap instead of
- * saturating. Photographs never show a difference; damaged files do. Two blocks with only a DC
- * coefficient skip the second pass too, and get the same values.
+ * a block below the first are all zero, the first pass is skipped, and the values that it would
+ * saturate wrap instead. Photographs never show a difference; damaged files do. Two blocks with
+ * only a DC coefficient skip the second pass too, and get the same values.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
