@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop equals
- * the same part of the whole picture if both decode. One codec sees all inputs, so state that one
- * leaves behind meets the next.
+ * the same part of the whole picture if both decode. One codec is used for all inputs, so what one
+ * input leaves in its state affects the next.
  */
 #include "tests/fuzz/fuzz.h"
 

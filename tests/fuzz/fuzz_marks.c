@@ -2,7 +2,7 @@
 /*
  * Marks, with libjpeg as the oracle: a file has marks only if libjpeg decodes all of it without a
  * warning. Then every box by marks has libjpeg's pixels, with plain C and with the best set of
- * loops. The states see all inputs, so what one leaves behind meets the next.
+ * loops. The states are used for all inputs, so what one input leaves in them affects the next.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_marks.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The decoder of scans, with libjpeg as the oracle: any bytes give the same status, message,
- * warnings and pixels, with plain C and with the best set of loops. The states see all inputs, so
- * what one leaves behind meets the next.
+ * warnings and pixels, with plain C and with the best set of loops. The states are used for all
+ * inputs, so what one input leaves in them affects the next.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_scan.h"

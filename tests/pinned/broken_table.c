@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table that breaks a rule. A handle of this table wraps one of the real table, and the real
- * functions must get that one. Its streams are the real ones, because callers read them.
+ * The table that breaks a rule. A handle of this table wraps a handle of the real table, and the
+ * real functions must get the wrapped one. Its streams are the real ones, because callers read
+ * them.
  */
 #include "tests/pinned/broken_table.h"
 

@@ -66,7 +66,7 @@ struct start {
     const char *scenario;
     const char *module;
     int n_ranks; /* 0: without mpirun */
-    /* not 0: this many ranks must exit by themselves; mpirun's own end does not count */
+    /* not 0: so many ranks must exit by themselves; the end of mpirun itself does not count */
     uint32_t n_leave;
 };
 
