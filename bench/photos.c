@@ -78,22 +78,21 @@ static mr_status keep_photo(struct loading *loading, const struct mr_read *read,
     struct mr_photos *photos = loading->photos;
     const struct mr_catalog *catalog = mr_dataset_catalog(photos->dataset);
     struct mr_photo *photo = &photos->photo[photos->n];
-    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     char path[MR_CATALOG_PATH];
-    mr_catalog_extents(catalog, read->index, extents);
-    if (read->status != MR_OK || mr_catalog_path(catalog, extents[0].file, path) != 0) {
+    if (read->status != MR_OK ||
+        mr_catalog_path(catalog, read->list->part[0].extent.file, path) != 0) {
         photos->n_left_out++;
         return MR_OK;
     }
-    *photo = (struct mr_photo){.index = read->index, .len = read->len};
+    *photo = (struct mr_photo){.index = read->index, .len = read->part[0].len};
     photo->path = strdup(path);
-    photo->bytes = malloc(read->len + READABLE_AFTER);
+    photo->bytes = malloc(read->part[0].len + READABLE_AFTER);
     if (!photo->path || !photo->bytes) {
         free_photo(photo);
-        return mr_error_memory(error, read->len);
+        return mr_error_memory(error, read->part[0].len);
     }
-    memcpy(photo->bytes, read->bytes, read->len);
-    memset(photo->bytes + read->len, 0, READABLE_AFTER);
+    memcpy(photo->bytes, read->part[0].bytes, read->part[0].len);
+    memset(photo->bytes + read->part[0].len, 0, READABLE_AFTER);
     if (find_box(&photos->plan, loading->codec, photo, NULL) != MR_OK ||
         !mr_roi_decode_run(loading->decode, photo->bytes, photo->len, photo->stage.need,
                            &photo->box_sum)) {
@@ -112,7 +111,10 @@ static mr_status read_all(struct loading *loading, mr_error *error)
     int64_t n = mr_sampler_length(loading->sampler);
     for (int64_t p = 0; p < n && loading->photos->n < loading->max_photos && status == MR_OK; p++) {
         struct mr_read read;
-        mr_reader_submit(loading->reader, 0, mr_sampler_at(loading->sampler, p));
+        int64_t index = mr_sampler_at(loading->sampler, p);
+        struct mr_part_list list;
+        mr_catalog_parts(mr_dataset_catalog(loading->photos->dataset), index, UINT64_MAX, &list);
+        mr_reader_submit(loading->reader, 0, index, &list);
         if (!mr_reader_reap(loading->reader, true, &read))
             return mr_error_set(error, MR_ERR_IO, "the reader lost a read");
         status = keep_photo(loading, &read, error);
@@ -129,8 +131,7 @@ static mr_status load_photos(struct mr_photos *photos, uint64_t max_photos, mr_e
     options.n_samples = mr_dataset_n_samples(photos->dataset);
     if ((uint64_t)options.n_samples < max_photos)
         max_photos = (uint64_t)options.n_samples;
-    const struct mr_reader_options reader_options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1u << 30};
+    const struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1};
     struct loading loading = {
         .photos = photos, .max_photos = max_photos, .decode = mr_roi_decode_create()};
 

@@ -15,8 +15,8 @@ enum { DEPTH = 4 }; /* the loader's default */
 static bool is_right(const struct mr_photos *photos, const struct mr_read *read, bool compare)
 {
     const struct mr_photo *photo = &photos->photo[read->tag];
-    return read->status == MR_OK && read->len == photo->len &&
-           (!compare || memcmp(read->bytes, photo->bytes, photo->len) == 0);
+    return read->status == MR_OK && read->part[0].len == photo->len &&
+           (!compare || memcmp(read->part[0].bytes, photo->bytes, photo->len) == 0);
 }
 
 static void read_all(struct mr_reader *reader, const struct mr_photos *photos, struct mr_run *run)
@@ -25,7 +25,10 @@ static void read_all(struct mr_reader *reader, const struct mr_photos *photos, s
     uint64_t next = 0;
     while (next < photos->n || mr_reader_n_pending(reader) > 0) {
         while (next < photos->n && mr_reader_n_busy(reader) < DEPTH) {
-            mr_reader_submit(reader, next, photos->photo[next].index);
+            struct mr_part_list list;
+            mr_catalog_parts(mr_dataset_catalog(photos->dataset), photos->photo[next].index,
+                             UINT64_MAX, &list);
+            mr_reader_submit(reader, next, photos->photo[next].index, &list);
             next++;
         }
         if (!mr_reader_reap(reader, true, &read))
@@ -41,7 +44,7 @@ static void read_all(struct mr_reader *reader, const struct mr_photos *photos, s
 static mr_status run_kind(struct mr_photos *photos, mr_reader_kind kind, struct mr_run *run,
                           mr_error *error)
 {
-    const struct mr_reader_options options = {.kind = kind, .depth = DEPTH, .max_bytes = 1u << 30};
+    const struct mr_reader_options options = {.kind = kind, .depth = DEPTH};
     struct mr_reader *reader;
     mr_status status =
         mr_reader_create(mr_dataset_catalog(photos->dataset), &options, &reader, error);
@@ -66,7 +69,7 @@ static mr_status run_uring(void *user, struct mr_run *run, mr_error *error)
 
 void mr_stage_read_add(struct mr_engine *engine, struct mr_photos *photos)
 {
-    const struct mr_reader_options options = {.kind = MR_READER_URING, .depth = 1, .max_bytes = 1};
+    const struct mr_reader_options options = {.kind = MR_READER_URING, .depth = 1};
     struct mr_reader *probe;
     mr_error why;
     mr_engine_add(engine, "read, pread", run_pread, photos);

@@ -269,6 +269,17 @@ static int open_regular(int folder, uint64_t id, const char *ending, bool writin
     return 0;
 }
 
+int mr_cache_folder_open_file(int folder, uint64_t id, const char *ending)
+{
+    int fd = -1;
+    int rc = open_regular(folder, id, ending, false, &fd);
+    if (rc == 0 && strcmp(ending, MR_CACHE_LOG) == 0 && !mr_cache_log_read_head(fd, id)) {
+        close(fd);
+        rc = -EINVAL;
+    }
+    return rc == 0 ? fd : rc;
+}
+
 int mr_cache_folder_open_segment(int folder, uint64_t id, bool writing,
                                  struct mr_cache_files *files_out)
 {

@@ -44,6 +44,13 @@ void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACH
 #define MR_CACHE_DATA ".data"
 
 /*
+ * Open a file of a segment for reading: a regular file, and if it is the log, one with a valid
+ * head. Returns a descriptor or a negative errno: -ENOENT if it was removed, -EINVAL if it is not
+ * such a file.
+ */
+int mr_cache_folder_open_file(int folder, uint64_t id, const char *ending);
+
+/*
  * Open a segment: two regular files, the log with a valid head. writing: for appending too. Returns
  * 0 or a negative errno: -ENOENT if it was removed, -EINVAL if it is not a segment.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a cache.
+ * Finds samples in a cache.
  *
  * Invariant: at every use the record is read again and its key compared, because another process
  * may have cut the log after a torn end. The bytes that a record points to never change.
@@ -8,31 +8,22 @@
 #include "cache/cache_use.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/xxh3.h"
-#include "dataset/file.h"
-#include "dataset/file_cache.h"
 #include "cache/cache_folder.h"
 #include "cache/cache_format.h"
 #include "cache/cache_key.h"
 #include "cache/cache_log.h"
-#include "transforms/scratch.h"
 
-/*
- * MAX_OPEN limits the open segments: if workers are threads, they share the descriptors of the
- * program.
- */
-enum { SLACK = 64, KNOWN_TEMPLATES = 64, MAX_OPEN = 32 };
+/* MAX_OPEN limits the open logs: if workers are threads, they share the program's descriptors. */
+enum { KNOWN_TEMPLATES = 64, MAX_OPEN = 32 };
 
-/* A segment that may be open; the array is by number. */
-struct opened {
-    struct mr_cache_files files;
-    uint64_t used; /* turn of its last use; 0: it is not open */
-};
+/* The numbers of a segment's files among mr_cache_use_files(). */
+enum { DATA, LOG, N_FILES };
 
 /* A template that was read. A few templates serve all samples. */
 struct known_template {
@@ -42,21 +33,34 @@ struct known_template {
     uint32_t check;
 };
 
+/* What the pointers of a hit point to. */
+struct found {
+    struct mr_packed_template template;
+    _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
+};
+
 struct mr_cache_use {
     struct mr_cache_region *region;
     const struct mr_catalog *catalog;
     int folder;
-    uint32_t n_open;
-    uint32_t max_open;
-    uint64_t turn;
-    struct mr_scratch bytes;
-    struct opened opened[MR_CACHE_MAX_SEGMENTS];
+    struct mr_other_files files;
+    struct mr_file_cache *logs;
+    struct found *found; /* by tag */
     struct known_template known[KNOWN_TEMPLATES];
-    _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
 };
 
+static int open_file(void *user, uint64_t number)
+{
+    const struct mr_cache_use *use = user;
+    uint64_t segment = number / N_FILES;
+    if (segment >= MR_CACHE_MAX_SEGMENTS)
+        return -ENOENT;
+    return mr_cache_folder_open_file(use->folder, use->region->ids[segment],
+                                     number % N_FILES == LOG ? MR_CACHE_LOG : MR_CACHE_DATA);
+}
+
 mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
-                              struct mr_cache_use **use_out, mr_error *error)
+                              uint32_t n_tags, struct mr_cache_use **use_out, mr_error *error)
 {
     *use_out = NULL;
     struct mr_cache_use *use = calloc(1, sizeof *use);
@@ -64,74 +68,60 @@ mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_ca
         return mr_error_memory(error, sizeof *use);
     use->region = region;
     use->catalog = catalog;
-    use->max_open = (mr_file_cache_limit() + 1) / 2; /* two files each */
-    if (use->max_open > MAX_OPEN)
-        use->max_open = MAX_OPEN;
-    mr_status status = mr_cache_folder_open(region->path, false, &use->folder, error);
-    if (status != MR_OK) {
+    use->folder = -1;
+    uint32_t max_open = (mr_file_cache_limit() + 1) / 2; /* the other half is for the data */
+    if (max_open > MAX_OPEN)
+        max_open = MAX_OPEN;
+    use->files = (struct mr_other_files){.open = open_file, .user = use, .max_open = max_open};
+    use->found = calloc(n_tags, sizeof *use->found);
+    mr_status status = MR_OK;
+    if (!use->found || mr_file_cache_create(catalog, &use->files, max_open, &use->logs) != 0)
+        status = mr_error_memory(error, n_tags * sizeof *use->found);
+    if (status == MR_OK)
+        status = mr_cache_folder_open(region->path, false, &use->folder, error);
+    if (status == MR_OK)
+        *use_out = use;
+    else
         mr_cache_use_destroy(use);
-        return status;
-    }
-    *use_out = use;
-    return MR_OK;
-}
-
-static void close_segment(struct mr_cache_use *use, struct opened *opened)
-{
-    mr_cache_folder_close_segment(&opened->files);
-    opened->used = 0;
-    use->n_open--;
+    return status;
 }
 
 void mr_cache_use_destroy(struct mr_cache_use *use)
 {
     if (!use)
         return;
-    for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++)
-        if (use->opened[i].used > 0)
-            close_segment(use, &use->opened[i]);
+    mr_file_cache_destroy(use->logs);
     if (use->folder >= 0)
         close(use->folder);
-    mr_scratch_fini(&use->bytes);
+    free(use->found);
     free(use);
 }
 
-static void close_oldest(struct mr_cache_use *use)
+const struct mr_other_files *mr_cache_use_files(const struct mr_cache_use *use)
 {
-    struct opened *oldest = NULL;
-    for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++) {
-        struct opened *opened = &use->opened[i];
-        if (opened->used > 0 && (!oldest || opened->used < oldest->used))
-            oldest = opened;
-    }
-    if (oldest)
-        close_segment(use, oldest);
+    return &use->files;
 }
 
-/* The descriptors of a segment, opened if necessary; or NULL with a negative errno. */
-static const struct mr_cache_files *ensure_segment(struct mr_cache_use *use, uint32_t segment,
-                                                   int *rc_out)
+static uint64_t file_number(const struct mr_cache_use *use, uint32_t segment, uint32_t file)
 {
-    *rc_out = -ENOENT;
-    if (segment >= MR_CACHE_MAX_SEGMENTS)
-        return NULL;
-    struct opened *opened = &use->opened[segment];
-    if (opened->used == 0) {
-        if (use->n_open >= use->max_open)
-            close_oldest(use);
-        *rc_out = mr_cache_folder_open_segment(use->folder, use->region->ids[segment], false,
-                                               &opened->files);
-        if (*rc_out != 0)
-            return NULL;
-        use->n_open++;
-    }
-    opened->used = ++use->turn;
-    *rc_out = 0;
-    return &opened->files;
+    return mr_catalog_n_files(use->catalog) + (uint64_t)segment * N_FILES + file;
+}
+
+/* Read a record of a log. Returns 0 or a negative errno: -EINVAL if the record is wrong. */
+static int read_log(struct mr_cache_use *use, uint32_t segment, uint64_t at, uint32_t kind,
+                    uint8_t *buffer)
+{
+    uint64_t file = file_number(use, segment, LOG);
+    int log = mr_file_cache_acquire(use->logs, file);
+    if (log < 0)
+        return log;
+    bool good = mr_cache_log_read(log, at, kind, buffer);
+    mr_file_cache_release(use->logs, file);
+    return good ? 0 : -EINVAL;
 }
 
 static const struct mr_packed_template *find_template(struct mr_cache_use *use, uint32_t segment,
-                                                      int log, const struct mr_cache_sample *sample)
+                                                      const struct mr_cache_sample *sample)
 {
     uint64_t at = sample->template_at;
     struct mr_cache_template record;
@@ -140,7 +130,7 @@ static const struct mr_packed_template *find_template(struct mr_cache_use *use, 
     if (at > 0 && known->at == at && known->segment == segment &&
         known->check == sample->template_check)
         return &known->template;
-    if (at == 0 || at % 8 != 0 || !mr_cache_log_read(log, at, MR_CACHE_TEMPLATE, buffer))
+    if (at == 0 || at % 8 != 0 || read_log(use, segment, at, MR_CACHE_TEMPLATE, buffer) != 0)
         return NULL;
     memcpy(&record, buffer, sizeof record);
     if (mr_cache_template_check(&record) != sample->template_check)
@@ -151,38 +141,19 @@ static const struct mr_packed_template *find_template(struct mr_cache_use *use, 
 }
 
 /*
- * Read the record that a word points to into use->record. NULL with a negative errno if it is not
- * the record of this sample.
+ * Read the record that a word points to. Returns 0 or a negative errno: -EINVAL if it is not the
+ * record of this sample.
  */
-static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64_t index,
-                                                 uint64_t word, int *rc_out)
+static int read_record(struct mr_cache_use *use, int64_t index, uint64_t word, uint8_t *record)
 {
     uint64_t hash;
-    const struct mr_cache_files *files = ensure_segment(use, mr_cache_region_segment(word), rc_out);
-    if (!files)
-        return NULL;
-    const struct mr_cache_sample *sample = (const void *)use->record;
-    *rc_out = -EINVAL;
-    if (!mr_cache_log_read(files->log, mr_cache_region_rest(word) * 8, MR_CACHE_SAMPLE,
-                           use->record) ||
-        !mr_cache_key_hash(use->catalog, index, &hash) || sample->path_hash != hash ||
-        sample->recipe != MR_CACHE_RECIPE(use->region->encoding))
-        return NULL;
-    *rc_out = 0;
-    return sample;
-}
-
-static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, uint64_t len)
-{
-    int rc;
-    size_t n;
-    const struct mr_cache_files *files = ensure_segment(use, segment, &rc);
-    if (!files || at > INT64_MAX || len > INT64_MAX - at || len > SIZE_MAX / 2 ||
-        mr_scratch_reserve(&use->bytes, (size_t)len + SLACK, 1, NULL) != MR_OK)
-        return false;
-    uint8_t *bytes = use->bytes.memory;
-    memset(bytes + len, 0, SLACK);
-    return mr_file_read_at(files->data, at, bytes, (size_t)len, &n) == 0 && n == len;
+    const struct mr_cache_sample *sample = (const void *)record;
+    int rc = read_log(use, mr_cache_region_segment(word), mr_cache_region_rest(word) * 8,
+                      MR_CACHE_SAMPLE, record);
+    if (rc == 0 && (!mr_cache_key_hash(use->catalog, index, &hash) || sample->path_hash != hash ||
+                    sample->recipe != MR_CACHE_RECIPE(use->region->encoding)))
+        rc = -EINVAL;
+    return rc;
 }
 
 static void increment(_Atomic uint64_t *counter)
@@ -190,38 +161,36 @@ static void increment(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Check an entry at its first use, and return its next state. */
-static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, uint32_t segment,
-                                       const struct mr_cache_sample *sample)
+/*
+ * Move the word of an entry at its first use. Another worker may have changed it already; its check
+ * of the same record is as good.
+ */
+static void settle_word(struct mr_cache_use *use, int64_t index, uint64_t word,
+                        enum mr_cache_state state)
+{
+    bool good = state == MR_CACHE_GOOD;
+    mr_cache_region_move(use->region, index, word,
+                         mr_cache_region_word(state, good ? mr_cache_region_segment(word) : 0,
+                                              good ? mr_cache_region_rest(word) : 0));
+}
+
+/* True if the file of an entry is still the version that the entry was made from. */
+static bool judge_version(struct mr_cache_use *use, int64_t index, uint64_t word,
+                          const struct mr_cache_sample *sample)
 {
     struct mr_cache_region *region = use->region;
     struct mr_cache_version version;
-    if (mr_cache_key_stat(use->catalog, index, &version) != 0 ||
-        mr_cache_key_range(use->catalog, index, &version).len > region->max_file_bytes)
-        return MR_CACHE_AS_FILE; /* reading the file will say what is wrong with it */
-    if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
+    bool readable = mr_cache_key_stat(use->catalog, index, &version) == 0 &&
+                    mr_cache_key_range(use->catalog, index, &version).len <= region->max_file_bytes;
+    bool same = readable && version.file_bytes == sample->file_bytes &&
+                version.mtime_ns == sample->mtime_ns;
+    if (same && sample->len > 0)
+        return true;
+    if (readable && !same)
         increment(&region->n_stale);
-        return MR_CACHE_ABSENT;
-    }
-    if (sample->len == 0)
-        return MR_CACHE_AS_FILE;
-    if (read_data(use, segment, sample->offset, sample->len) &&
-        mr_xxh3(use->bytes.memory, sample->len) == sample->data_checksum)
-        return MR_CACHE_GOOD;
-    increment(&region->n_damaged);
-    return MR_CACHE_ABSENT;
-}
-
-static bool check_first_use(struct mr_cache_use *use, int64_t index, uint64_t word,
-                            const struct mr_cache_sample *sample)
-{
-    uint32_t segment = mr_cache_region_segment(word);
-    enum mr_cache_state state = judge_entry(use, index, segment, sample);
-    uint64_t rest = state == MR_CACHE_GOOD ? mr_cache_region_rest(word) : 0;
-    uint64_t next = mr_cache_region_word(state, state == MR_CACHE_GOOD ? segment : 0, rest);
-    /* Another worker may have changed the word already; its check of the same record is as good. */
-    mr_cache_region_move(use->region, index, word, next);
-    return state == MR_CACHE_GOOD;
+    /* if the file cannot be read, reading it will say what is wrong with it */
+    settle_word(use, index, word, readable && !same ? MR_CACHE_ABSENT : MR_CACHE_AS_FILE);
+    return false;
 }
 
 /* why: the counter of such entries. */
@@ -232,17 +201,19 @@ static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word,
         increment(why);
 }
 
+/* found has the record; it keeps what the pointers of the hit point to. */
 static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
-                         const struct mr_cache_sample *sample, struct mr_cache_hit *hit_out)
+                         struct found *found, struct mr_cache_hit *hit_out)
 {
+    const struct mr_cache_sample *sample = (const void *)found->record;
     struct mr_cache_version version = {.file_bytes = sample->file_bytes};
-    int rc;
     uint32_t segment = mr_cache_region_segment(word);
-    const struct mr_cache_files *files = ensure_segment(use, segment, &rc);
     const struct mr_packed_template *template =
-        files && sample->n_rows > 0 ? find_template(use, segment, files->log, sample) : NULL;
-    if (!template)
+        sample->n_rows > 0 ? find_template(use, segment, sample) : NULL;
+    uint64_t end;
+    if (!template || !mr_checked_add_u64(sample->offset, sample->len, &end) || end > INT64_MAX)
         return false;
+    found->template = *template;
     /* the sample is then the file or its member */
     bool marked = sample->encoding == MR_PACKED_MARKED;
     *hit_out = (struct mr_cache_hit){
@@ -254,64 +225,50 @@ static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
                   .n_rows = sample->n_rows,
                   .len =
                       marked ? mr_cache_key_range(use->catalog, index, &version).len : sample->len,
-                  .template = template,
+                  .template = &found->template,
                   .rows = mr_cache_log_rows(sample),
                   .marks_len = marked ? (size_t)sample->len : 0},
-        .segment = segment,
-        .offset = sample->offset,
-        .len = sample->len,
+        .entry = {.file = file_number(use, segment, DATA),
+                  .offset = sample->offset,
+                  .len = sample->len},
+        .is_checked = mr_cache_region_state(word) == MR_CACHE_GOOD,
+        .data_checksum = sample->data_checksum,
+        .word = word,
         .file_bytes = sample->file_bytes,
         .mtime_ns = sample->mtime_ns};
     return true;
 }
 
-bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_hit *hit_out)
+bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
+                       struct mr_cache_hit *hit_out)
 {
-    int rc;
+    struct found *found = &use->found[tag];
     uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
     enum mr_cache_state state = mr_cache_region_state(word);
     if (state != MR_CACHE_FOUND && state != MR_CACHE_GOOD)
         return false;
-    const struct mr_cache_sample *sample = read_record(use, index, word, &rc);
-    if (!sample) {
+    int rc = read_record(use, index, word, found->record);
+    if (rc != 0) {
         if (!mr_cache_folder_is_passing(rc))
             forget_entry(use, index, word, &use->region->n_damaged);
         return false;
     }
-    if (state == MR_CACHE_FOUND && !check_first_use(use, index, word, sample))
+    if (state == MR_CACHE_FOUND && !judge_version(use, index, word, (const void *)found->record))
         return false;
-    if (describe_hit(use, index, word, sample, hit_out))
+    if (describe_hit(use, index, word, found, hit_out))
         return true;
     mr_cache_use_drop(use, index);
     return false;
 }
 
-bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset,
-                       uint64_t len, const uint8_t **bytes_out)
+bool mr_cache_use_check(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit,
+                        const uint8_t *bytes, size_t len)
 {
-    if (offset > hit->len || len > hit->len - offset ||
-        !read_data(use, hit->segment, hit->offset + offset, len))
-        return false;
-    *bytes_out = use->bytes.memory;
-    return true;
-}
-
-void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *hit,
-                           uint64_t offset, uint64_t len)
-{
-    int rc;
-    const struct mr_cache_files *files = ensure_segment(use, hit->segment, &rc);
-    if (files && hit->offset <= INT64_MAX - hit->len && offset <= hit->len &&
-        len <= hit->len - offset)
-        posix_fadvise(files->data, (off_t)(hit->offset + offset), (off_t)len, POSIX_FADV_WILLNEED);
-}
-
-static void drop_entry(struct mr_cache_use *use, int64_t index, _Atomic uint64_t *why)
-{
-    uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
-    enum mr_cache_state state = mr_cache_region_state(word);
-    if (state == MR_CACHE_GOOD || state == MR_CACHE_FOUND)
-        forget_entry(use, index, word, why);
+    bool good = len == hit->entry.len && mr_xxh3(bytes, len) == hit->data_checksum;
+    if (!good)
+        increment(&use->region->n_damaged);
+    settle_word(use, index, hit->word, good ? MR_CACHE_GOOD : MR_CACHE_ABSENT);
+    return good;
 }
 
 bool mr_cache_use_is_current(struct mr_cache_use *use, int64_t index,
@@ -322,11 +279,14 @@ bool mr_cache_use_is_current(struct mr_cache_use *use, int64_t index,
         return false; /* reading the file will say what is wrong with it */
     if (version.file_bytes == hit->file_bytes && version.mtime_ns == hit->mtime_ns)
         return true;
-    drop_entry(use, index, &use->region->n_stale);
+    forget_entry(use, index, hit->word, &use->region->n_stale);
     return false;
 }
 
 void mr_cache_use_drop(struct mr_cache_use *use, int64_t index)
 {
-    drop_entry(use, index, &use->region->n_damaged);
+    uint64_t word = atomic_load_explicit(&use->region->words[index], memory_order_acquire);
+    enum mr_cache_state state = mr_cache_region_state(word);
+    if (state == MR_CACHE_GOOD || state == MR_CACHE_FOUND)
+        forget_entry(use, index, word, &use->region->n_damaged);
 }

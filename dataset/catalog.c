@@ -129,20 +129,6 @@ const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i)
     return (const char *)mr_catalog_region_section(catalog, MR_SECTION_CLASS_NAMES) + starts[i];
 }
 
-uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index,
-                            struct mr_extent *extents_out)
-{
-    struct mr_extent members[MR_MAX_MEMBERS];
-    uint32_t n = 0;
-    mr_catalog_members(catalog, index, members);
-    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
-        if (members[i].len > 0)
-            extents_out[n++] = members[i];
-    extents_out[n++] = mr_catalog_image(catalog, index);
-    return n + (catalog->ops->label_extent &&
-                catalog->ops->label_extent(catalog, index, &extents_out[n]));
-}
-
 bool mr_catalog_has_members(const struct mr_catalog *catalog)
 {
     return catalog->ops->in_shards;
@@ -161,15 +147,43 @@ void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,
         catalog->ops->members(catalog, index, members_out);
 }
 
-uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index,
-                                  uint64_t lens_out[MR_MAX_EXTRA])
+void mr_part_list_add(struct mr_part_list *list, struct mr_extent extent, uint64_t max_bytes,
+                      enum mr_purpose purpose)
 {
-    struct mr_extent members[MR_MAX_MEMBERS];
-    uint64_t sum = 0;
+    assert(list->n < MR_MAX_PARTS);
+    list->part[list->n++] = (struct mr_part){extent, max_bytes, purpose};
+}
+
+void mr_catalog_parts(const struct mr_catalog *catalog, int64_t index, uint64_t max_bytes,
+                      struct mr_part_list *list_out)
+{
+    const struct mr_sample_kind *kind = mr_catalog_kind(catalog);
+    struct mr_extent label, members[MR_MAX_MEMBERS] = {{0}};
+    list_out->n = 0;
+    mr_part_list_add(list_out, mr_catalog_image(catalog, index), max_bytes, MR_FOR_IMAGE);
+    if (catalog->ops->label_extent && catalog->ops->label_extent(catalog, index, &label))
+        mr_part_list_add(list_out, label, label.len, MR_FOR_LABEL);
     mr_catalog_members(catalog, index, members);
-    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
-        sum += lens_out[i] = members[i].len;
-    return sum;
+    for (uint32_t i = 0; i < kind->n_extra; i++)
+        mr_part_list_add(list_out, members[i], kind->extra[i].max_bytes, MR_FOR_MEMBER);
+}
+
+mr_status mr_catalog_restrict(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
+                              uint64_t len, struct mr_part_list *list, mr_error *error)
+{
+    struct mr_extent *image = &list->part[0].extent;
+    bool known = image->len != MR_LEN_UNKNOWN;
+    if (known && (offset > image->len || len > image->len - offset)) {
+        char which[MR_CATALOG_DESCRIPTION];
+        mr_catalog_describe(catalog, index, which);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %" PRIu64 " bytes at %" PRIu64 " are outside its %" PRIu64
+                            " bytes",
+                            which, len, offset, image->len);
+    }
+    image->offset += offset;
+    image->len = len < MR_LEN_UNKNOWN ? len : MR_LEN_UNKNOWN - 1; /* no file is that long */
+    return MR_OK;
 }
 
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
@@ -243,12 +257,12 @@ void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, vo
 }
 
 mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
-                           size_t len, const uint8_t **data_out, size_t *data_len_out,
-                           void *label_out, mr_error *error)
+                           size_t len, const uint8_t *label, const uint8_t **data_out,
+                           size_t *data_len_out, void *label_out, mr_error *error)
 {
     if (catalog->ops->split)
-        return catalog->ops->split(catalog, index, bytes, len, data_out, data_len_out, label_out,
-                                   error);
+        return catalog->ops->split(catalog, index, bytes, len, label, data_out, data_len_out,
+                                   label_out, error);
     struct mr_extent unused;
     *data_out = bytes;
     *data_len_out = len;
@@ -269,23 +283,8 @@ mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, con
     return catalog->ops->verify(catalog, index, bytes, len, error);
 }
 
-void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index,
-                             struct mr_extent *extent_out)
+bool mr_catalog_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
 {
-    assert(catalog->ops->extent_whole);
-    catalog->ops->extent_whole(catalog, index, extent_out);
-}
-
-mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
-                                 uint64_t len, struct mr_extent *extent_out, mr_error *error)
-{
-    assert(catalog->ops->extent_part);
-    return catalog->ops->extent_part(catalog, index, offset, len, extent_out, error);
-}
-
-bool mr_catalog_extent_marks(const struct mr_catalog *catalog, int64_t index,
-                             struct mr_extent *extent_out)
-{
-    assert(catalog->ops->extent_marks);
-    return catalog->ops->extent_marks(catalog, index, extent_out);
+    assert(catalog->ops->marks);
+    return catalog->ops->marks(catalog, index, extent_out);
 }

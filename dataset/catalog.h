@@ -45,13 +45,6 @@ int mr_catalog_root(const struct mr_catalog *catalog);
 bool mr_catalog_loose_files(const struct mr_catalog *catalog);
 uint64_t mr_catalog_n_files(const struct mr_catalog *catalog);
 
-/*
- * The extents to read for a sample: writes 1 to MR_CATALOG_MAX_EXTENTS of them and returns their
- * number. index must be in range.
- */
-uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index,
-                            struct mr_extent *extents_out);
-
 /* True if the samples are encoded images in ranges of files: the members of tar shards. */
 bool mr_catalog_has_members(const struct mr_catalog *catalog);
 /* Where the image of a sample is: a file, a member of a shard, a packed sample, a record. */
@@ -62,9 +55,20 @@ struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t inde
  */
 void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,
                         struct mr_extent members_out[MR_MAX_MEMBERS]);
-/* The lengths of the byte arrays of a sample. Returns their sum. */
-uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index,
-                                  uint64_t lens_out[MR_MAX_EXTRA]);
+/* Append a part to a list. */
+void mr_part_list_add(struct mr_part_list *list, struct mr_extent extent, uint64_t max_bytes,
+                      enum mr_purpose purpose);
+/* List all parts of a sample except its marks. max_bytes: the limit for the image. */
+void mr_catalog_parts(const struct mr_catalog *catalog, int64_t index, uint64_t max_bytes,
+                      struct mr_part_list *list_out);
+/*
+ * Restrict the image of the list to [offset, offset + len) of it. MR_ERR_DAMAGED, with the name of
+ * the sample, if that is outside the image. The length of a loose file is not known here, so the
+ * read finds whether the file has these bytes; and the file may have been replaced, so the caller
+ * checks it after the read.
+ */
+mr_status mr_catalog_restrict(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
+                              uint64_t len, struct mr_part_list *list, mr_error *error);
 
 /* The path of a file with its NUL, absolute or relative to the root. Returns 0 or -ENAMETOOLONG. */
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file,
@@ -102,18 +106,18 @@ void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index,
                           char name_out[MR_CATALOG_DESCRIPTION]);
 
 /*
- * After the read: find the data in the bytes that were read, and write the label (kind.label_bytes
- * bytes) to label_out. MR_ERR_DAMAGED if there are too few bytes.
+ * After the read: find the data in the bytes of the first part, and write the label
+ * (kind.label_bytes bytes) to label_out. label: the bytes of the MR_FOR_LABEL part, or NULL if the
+ * sample has none. MR_ERR_DAMAGED if there are too few bytes.
  */
 mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
-                           size_t len, const uint8_t **data_out, size_t *data_len_out,
-                           void *label_out, mr_error *error);
+                           size_t len, const uint8_t *label, const uint8_t **data_out,
+                           size_t *data_len_out, void *label_out, mr_error *error);
 
 /*
- * True if the samples are described: the image and its position are known before the read, so a
- * part of a sample can be read (mr_reader_submit_range()). mr_catalog_extents() then covers all of
- * a sample except its marks and the bytes that only unpacking needs. Today only packs have such
- * samples. The five functions that follow are only for such catalogs.
+ * True if the samples are described: what the image is and where its rows are is known before the
+ * read, so the rows of a crop can be read alone. Today only packs have such samples. The three
+ * functions that follow are only for such catalogs.
  */
 bool mr_catalog_is_described(const struct mr_catalog *catalog);
 /*
@@ -123,24 +127,13 @@ bool mr_catalog_is_described(const struct mr_catalog *catalog);
 mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index,
                             struct mr_packed_image *image_out, mr_error *error);
 /*
- * Compare all bytes of a sample, including those that only unpacking needs, with the checksum in
- * the index. MR_ERR_DAMAGED if they differ.
+ * Compare all bytes of a sample with the checksum in the index. MR_ERR_DAMAGED if they differ.
  */
 mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                             size_t len, mr_error *error);
-/* All bytes of a sample as one extent, including those that only unpacking needs. */
-void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index,
-                             struct mr_extent *extent_out);
-/*
- * The range [offset, offset + len) of these bytes as an extent. MR_ERR_DAMAGED, with the name of
- * the sample, if it is outside the sample.
- */
-mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
-                                 uint64_t len, struct mr_extent *extent_out, mr_error *error);
-
-/* The extent of the marks of a sample (MR_PACKED_MARKED). False: it has no marks. */
-bool mr_catalog_extent_marks(const struct mr_catalog *catalog, int64_t index,
-                             struct mr_extent *extent_out);
+/* Where the marks of a sample (MR_PACKED_MARKED) are. False: it has none. */
+bool mr_catalog_marks(const struct mr_catalog *catalog, int64_t index,
+                      struct mr_extent *extent_out);
 
 /* Only for code that makes, checks or unpacks packs. */
 bool mr_catalog_is_pack(const struct mr_catalog *catalog);

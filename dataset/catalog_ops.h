@@ -76,20 +76,15 @@ struct mr_catalog_ops {
     void (*widen)(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
     /* NULL: all bytes are data. */
     mr_status (*split)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
-                       size_t len, const uint8_t **data_out, size_t *data_len_out, void *label_out,
-                       mr_error *error);
+                       size_t len, const uint8_t *label, const uint8_t **data_out,
+                       size_t *data_len_out, void *label_out, mr_error *error);
 
     /* For described samples. */
     mr_status (*packed)(const struct mr_catalog *catalog, int64_t index,
                         struct mr_packed_image *image_out, mr_error *error);
     mr_status (*verify)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                         size_t len, mr_error *error);
-    void (*extent_whole)(const struct mr_catalog *catalog, int64_t index,
-                         struct mr_extent *extent_out);
-    mr_status (*extent_part)(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
-                             uint64_t len, struct mr_extent *extent_out, mr_error *error);
-    bool (*extent_marks)(const struct mr_catalog *catalog, int64_t index,
-                         struct mr_extent *extent_out);
+    bool (*marks)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 };
 
 /* One per enum mr_catalog_scheme. */

@@ -76,47 +76,18 @@ static struct mr_extent make_invalid_extent(void)
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
 
-static void extent_whole(const struct mr_catalog *catalog, int64_t index,
-                         struct mr_extent *extent_out)
-{
-    struct mr_pack_sample sample;
-    struct mr_packed_image image;
-    *extent_out = make_invalid_extent();
-    if (find_entry(catalog, index, &sample, &image))
-        *extent_out =
-            (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
-}
-
 static struct mr_extent packed_extent(const struct mr_catalog *catalog, int64_t index)
-{
-    struct mr_extent extent;
-    extent_whole(catalog, index, &extent);
-    return extent;
-}
-
-static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
-                             uint64_t len, struct mr_extent *extent_out, mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     if (!find_entry(catalog, index, &sample, &image))
-        return report_outside(catalog, index, error);
-    if (offset > sample.len || len > sample.len - offset) {
-        char which[MR_CATALOG_DESCRIPTION];
-        mr_catalog_describe(catalog, index, which);
-        return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %" PRIu64 " bytes at %" PRIu64 " are outside its %" PRIu64
-                            " bytes",
-                            which, len, offset, sample.len);
-    }
-    *extent_out =
-        (struct mr_extent){.file = sample.shard, .offset = sample.offset + offset, .len = len};
-    return MR_OK;
+        return make_invalid_extent();
+    return (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
 }
 
 /* The file of marks has the number after the last shard. */
-static bool extent_marks(const struct mr_catalog *catalog, int64_t index,
-                         struct mr_extent *extent_out)
+static bool find_marks(const struct mr_catalog *catalog, int64_t index,
+                       struct mr_extent *extent_out)
 {
     const struct mr_pack_index *pack = catalog->state;
     struct mr_pack_sample sample;
@@ -225,7 +196,5 @@ const struct mr_catalog_ops mr_catalog_pack_ops = {
     .label = packed_label,
     .packed = describe_image,
     .verify = verify_bytes,
-    .extent_whole = extent_whole,
-    .extent_part = extent_part,
-    .extent_marks = extent_marks,
+    .marks = find_marks,
 };

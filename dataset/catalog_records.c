@@ -104,23 +104,26 @@ static mr_status locate_label(const struct mr_catalog *catalog, int64_t index, v
 }
 
 static mr_status split_record(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
-                              size_t len, const uint8_t **data_out, size_t *data_len_out,
-                              void *label_out, mr_error *error)
+                              size_t len, const uint8_t *label, const uint8_t **data_out,
+                              size_t *data_len_out, void *label_out, mr_error *error)
 {
     const struct mr_catalog_record *record = &catalog->header->record;
-    uint64_t need = record->part_len[0] + (record->n_parts > 1 ? record->part_len[1] : 0);
-    if (len < need) {
+    if (len < record->part_len[0]) {
         char which[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %zu bytes were read, but a record has %" PRIu64, which, len, need);
+                            "%s: %zu bytes were read, but a record has %" PRIu64, which, len,
+                            record->part_len[0]);
     }
     *data_out = bytes + record->data_at;
     *data_len_out = catalog->header->kind.data_bytes;
     if (record->label_len == 0)
         memset(label_out, 0, catalog->header->kind.label_bytes);
     else
-        widen_label(catalog, bytes + record->label_at, label_out);
+        widen_label(catalog,
+                    label ? label + (record->label_at - record->part_len[0])
+                          : bytes + record->label_at,
+                    label_out);
     return MR_OK;
 }
 

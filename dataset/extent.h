@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A range of bytes in one of the files of a dataset. */
+/* What a sample consists of: ranges of bytes in files, each with its purpose. */
 #ifndef DATASET_EXTENT_H
 #define DATASET_EXTENT_H
 
@@ -11,9 +11,29 @@ struct mr_extent {
     uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
-#define MR_CATALOG_MAX_EXTENTS 4   /* of one sample */
 #define MR_MAX_MEMBERS 3           /* of a sample, beside its image */
 #define MR_CATALOG_PATH 4096       /* bytes of a path, with its NUL */
 #define MR_CATALOG_DESCRIPTION 640 /* bytes of the name of a sample in a message, with its NUL */
+
+/* What the bytes are for. */
+enum mr_purpose {
+    MR_FOR_IMAGE, /* the image, or the data of a record */
+    MR_FOR_MARKS, /* the marks of the image */
+    MR_FOR_LABEL, /* the label, if it is not beside the data */
+    MR_FOR_MEMBER /* a further member; if its file is missing, it has 0 bytes */
+};
+
+struct mr_part {
+    struct mr_extent extent;
+    uint64_t max_bytes; /* a longer part is damage */
+    enum mr_purpose purpose;
+};
+
+/* The parts of a sample. The first is the image; members are in the order of kind.extra. */
+#define MR_MAX_PARTS (2 + MR_MAX_MEMBERS)
+struct mr_part_list {
+    uint32_t n;
+    struct mr_part part[MR_MAX_PARTS];
+};
 
 #endif

@@ -32,6 +32,8 @@ struct entry {
 
 struct mr_file_cache {
     const struct mr_catalog *catalog;
+    const struct mr_other_files *other;
+    uint64_t n_files; /* of the catalog */
     uint32_t capacity;
     uint32_t n_open;
     uint32_t n_used; /* entries ever used: the first n_used of the array */
@@ -78,8 +80,19 @@ int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t
     return fd;
 }
 
-int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity,
-                         struct mr_file_cache **cache_out)
+int mr_file_cache_open_apart(const struct mr_file_cache *cache, uint64_t file, uint64_t *size_out)
+{
+    struct stat st;
+    if (file < cache->n_files)
+        return mr_file_cache_open(cache->catalog, file, size_out);
+    int fd = cache->other->open(cache->other->user, file - cache->n_files);
+    if (fd >= 0 && size_out)
+        *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    return fd;
+}
+
+int mr_file_cache_create(const struct mr_catalog *catalog, const struct mr_other_files *other,
+                         uint32_t capacity, struct mr_file_cache **cache_out)
 {
     assert(capacity > 0 && capacity <= MAX_OPEN);
     struct mr_file_cache *cache = calloc(1, sizeof *cache);
@@ -88,6 +101,8 @@ int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity,
         n_buckets *= 2;
     if (cache) {
         cache->catalog = catalog;
+        cache->other = other;
+        cache->n_files = mr_catalog_n_files(catalog);
         cache->capacity = capacity;
         cache->mask = n_buckets - 1;
         cache->buckets = calloc(n_buckets, sizeof *cache->buckets);
@@ -187,7 +202,7 @@ static int open_for_cache(struct mr_file_cache *cache, uint64_t file)
 {
     int fd;
     do
-        fd = mr_file_cache_open(cache->catalog, file, NULL);
+        fd = mr_file_cache_open_apart(cache, file, NULL);
     while ((fd == -EMFILE || fd == -ENFILE) && mr_file_cache_shed(cache));
     if (fd >= 0 && fcntl(fd, F_SETFL, 0) != 0) {
         close(fd);

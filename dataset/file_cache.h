@@ -10,12 +10,26 @@
 
 struct mr_file_cache;
 
+/*
+ * Files that are not in the catalog, such as those of a cache. They have the numbers from
+ * mr_catalog_n_files() on. open returns a descriptor, which its caller closes, or a negative errno;
+ * number counts from 0.
+ */
+struct mr_other_files {
+    int (*open)(void *user, uint64_t number);
+    void *user;
+    uint32_t max_open; /* the most of them that a reader keeps open */
+};
+
 /* The most files that one reader may keep open: a quarter of RLIMIT_NOFILE, 1 to 1024. */
 uint32_t mr_file_cache_limit(void);
 
-/* Returns 0 or -ENOMEM. capacity: at least 1. catalog must outlive the cache. */
-int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity,
-                         struct mr_file_cache **cache_out);
+/*
+ * Returns 0 or -ENOMEM. other: files beside those of the catalog, or NULL.
+ * capacity: at least 1. catalog and other must outlive the cache.
+ */
+int mr_file_cache_create(const struct mr_catalog *catalog, const struct mr_other_files *other,
+                         uint32_t capacity, struct mr_file_cache **cache_out);
 /* Closes all files. NULL does nothing. */
 void mr_file_cache_destroy(struct mr_file_cache *cache);
 
@@ -27,6 +41,9 @@ void mr_file_cache_destroy(struct mr_file_cache *cache);
  */
 int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file);
 void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file);
+
+/* Open a file of the catalog or another one outside the cache; as mr_file_cache_open(). */
+int mr_file_cache_open_apart(const struct mr_file_cache *cache, uint64_t file, uint64_t *size_out);
 
 /* Close the least recently used file that is not in use. Returns false if there is none. */
 bool mr_file_cache_shed(struct mr_file_cache *cache);

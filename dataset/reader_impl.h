@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the readers share. reader.c owns requests, buffers and queues. A table of
- * functions (reader_uring.c, reader_pread.c) takes a request from begin to mr_reader_finish().
+ * What the files of the readers share. reader.c owns requests, buffers and queues. A request is a
+ * sample; a table of functions (reader_uring.c, reader_pread.c) takes each of its parts from begin
+ * to mr_reader_finish().
  *
- * Invariant: both readers give the same bytes and the same errors. So io_uring puts every read that
+ * Invariant: both readers give the same bytes and the same errors. So io_uring puts every part that
  * is not a plain success on the slow queue, and reader_pread.c repeats it with ordinary calls.
  */
 #ifndef DATASET_READER_IMPL_H
@@ -13,34 +14,32 @@
 #include "dataset/reader.h"
 
 #define MR_READER_MAX_DEPTH 64
-#define MR_READER_SLACK 64 /* bytes after a read that are readable and zero */
+#define MR_READER_SLACK 64 /* bytes after a part that are readable and zero */
 /* Limit of one read() call; the kernel cuts longer ones. */
 #define MR_READER_MAX_CALL (1u << 30)
+
+/* A part of a request, with its buffer. */
+struct mr_reader_part {
+    const struct mr_part *want;
+    uint32_t request; /* its number */
+    mr_status status;
+    uint8_t *bytes;
+    size_t len;
+    size_t mapped;               /* bytes of the mapping, at least capacity + MR_READER_SLACK */
+    struct mr_reader_part *next; /* the next part in its queue */
+    mr_error error;
+};
 
 enum mr_reader_state { MR_READER_FREE, MR_READER_PENDING, MR_READER_ENDED, MR_READER_LENT };
 
 struct mr_reader_request {
     uint64_t tag;
     int64_t index;
-    uint64_t offset; /* as submitted */
     enum mr_reader_state state;
-    mr_status status;
-    uint8_t *bytes;
-    size_t len;
-    size_t mapped;    /* bytes of the mapping, at least capacity + MR_READER_SLACK */
-    size_t marks_len; /* length of the first extent if it is marks, else 0 */
-    size_t extra_len; /* length of all extents but the last if they are byte arrays, else 0;
-                         marks_len is 0 then */
-    uint32_t n_extents;
-    uint32_t reading; /* the extent that pread is reading, for the name of its file */
-    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    struct mr_reader_request *next; /* the next request in its queue */
-    mr_error error;
-};
-
-struct mr_reader_queue {
-    struct mr_reader_request *head;
-    struct mr_reader_request *tail;
+    uint32_t n_left; /* parts that have not ended */
+    struct mr_part_list list;
+    struct mr_reader_part *parts;   /* reader.max_parts of them */
+    struct mr_reader_request *next; /* the next request that has ended */
 };
 
 struct mr_reader_ops {
@@ -52,7 +51,7 @@ struct mr_reader_ops {
      * nothing to do.
      */
     void (*destroy)(struct mr_reader *reader);
-    void (*begin)(struct mr_reader *reader, struct mr_reader_request *request);
+    void (*begin)(struct mr_reader *reader, struct mr_reader_part *part);
     /*
      * Make progress. wait: sleep until a request is in the queue `ended`; at least one is pending.
      */
@@ -65,49 +64,56 @@ struct mr_reader {
     void *state; /* private to the reader whose ops these are */
     struct mr_file_cache *cache;
     struct mr_reader_options options;
-    bool loose_files;
+    uint64_t n_loose;   /* files with lower numbers are opened for each read */
+    uint32_t max_parts; /* of a sample */
     uint32_t n_busy;
     uint32_t n_pending;
-    uint32_t cursor;                    /* where the search for a free request begins */
-    size_t recent_len;                  /* the longest recent read; decays */
-    struct mr_reader_queue slow;        /* to be read with ordinary calls */
-    struct mr_reader_queue ended;       /* to be reaped */
+    uint32_t cursor;   /* where the search for a free request begins */
+    size_t recent_len; /* the longest recent part; decays */
+    struct {
+        struct mr_reader_part *head, *tail;
+    } slow; /* to be read with ordinary calls */
+    struct {
+        struct mr_reader_request *head, *tail;
+    } ended;                            /* to be reaped */
     struct mr_reader_request *requests; /* array of options.depth requests */
+    struct mr_reader_part *parts;       /* of all requests */
 };
 
 extern const struct mr_reader_ops mr_reader_pread_ops;
 extern const struct mr_reader_ops mr_reader_uring_ops;
 
-void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request);
-struct mr_reader_request *mr_reader_pop(struct mr_reader_queue *queue);
+/* The queue of parts to be read with ordinary calls. */
+void mr_reader_push_slow(struct mr_reader *reader, struct mr_reader_part *part);
+struct mr_reader_part *mr_reader_pop_slow(struct mr_reader *reader);
 
-/* Bytes that the buffer of the request can hold. */
-size_t mr_reader_capacity(const struct mr_reader_request *request);
+/* The number of a part among those of all requests. */
+static inline uint32_t mr_reader_number(const struct mr_reader *reader,
+                                        const struct mr_reader_part *part)
+{
+    return (uint32_t)(part - reader->parts);
+}
+
+/* True if the file of the part is opened for this read alone. */
+static inline bool mr_reader_is_loose(const struct mr_reader *reader,
+                                      const struct mr_reader_part *part)
+{
+    return part->want->extent.file < reader->n_loose;
+}
+
+/* Bytes that the buffer of the part can hold. */
+size_t mr_reader_capacity(const struct mr_reader_part *part);
 /* Make room for len bytes; its content stays. Returns 0 or -ENOMEM. */
-int mr_reader_reserve(struct mr_reader_request *request, size_t len);
+int mr_reader_reserve(struct mr_reader_part *part, size_t len);
 
-/* Finish a request. On failure the caller has already written request->error. */
-void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status,
+/* Finish a part. On failure the caller has already written part->error. */
+void mr_reader_finish(struct mr_reader *reader, struct mr_reader_part *part, mr_status status,
                       size_t len);
 
-/* The most bytes that the request may read: max_bytes, plus marks and byte arrays. */
-uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_request *request);
-/*
- * Sum of the lengths of all extents. MR_LEN_UNKNOWN if one is unknown; one less than that if the
- * sum overflows.
- */
-uint64_t mr_reader_total(const struct mr_reader_request *request);
+/* True if the part has a known length that its limit and one call allow. */
+bool mr_reader_fits_call(const struct mr_reader_part *part);
 
-/* True if one call can read each extent. */
-bool mr_reader_fits_calls(const struct mr_reader_request *request);
-/* Open the files of all extents through the cache. False: one failed, and none stays acquired. */
-bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request *request,
-                       int fds_out[MR_CATALOG_MAX_EXTENTS]);
-/* Release the files of the first n extents. */
-void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request,
-                       uint32_t n);
-
-/* Read a request with ordinary calls, and finish it. */
-void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request);
+/* Read a part with ordinary calls, and finish it. */
+void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_part *part);
 
 #endif

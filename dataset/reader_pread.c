@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads with ordinary calls, one sample after the other. It also writes the message of every error
+ * Reads with ordinary calls, one part after the other. It also writes the message of every error
  * that a read can end with.
  *
  * Invariant: a short read is not the end of a file. The end is shown by a read of zero bytes, or by
@@ -18,8 +18,6 @@
 #include "base/checked.h"
 #include "dataset/file.h"
 
-/* Waits of 1, 2, 4 ... 512 ms: one second in all. */
-#define N_TRIES 11
 /* Smaller extents are not worth the system call that announces them to the kernel. */
 #define ADVISE_BYTES 65536
 
@@ -28,35 +26,44 @@ static bool is_shortage(int err)
     return err == EMFILE || err == ENFILE || err == ENOMEM || err == EAGAIN || err == EINTR;
 }
 
-/* Wait for a resource that is short. True: try the call that failed with err again. */
-static bool wait_for_resource(struct mr_reader *reader, int err, uint32_t *n_tries)
+/*
+ * Wait for a resource that is short: 1, 1, 2, 4 ... ms. True: try the call that failed with err
+ * again.
+ */
+static bool wait_for_resource(struct mr_reader *reader, int err, uint32_t *waited_ms)
 {
-    if (!is_shortage(err) || *n_tries + 1 >= N_TRIES)
+    if (!is_shortage(err) || *waited_ms >= reader->options.patience_ms)
         return false;
     if (err != EINTR && !((err == EMFILE || err == ENFILE) && mr_file_cache_shed(reader->cache))) {
-        long ms = 1L << *n_tries;
-        nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-        ++*n_tries;
+        uint32_t ms = *waited_ms > 0 ? *waited_ms : 1;
+        struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+        nanosleep(&time, NULL);
+        *waited_ms += ms;
     }
     return true;
 }
 
-static const char *describe_file(struct mr_reader *reader, const struct mr_reader_request *request,
+/* Parts of other files are named by their sample. */
+static const char *describe_file(struct mr_reader *reader, const struct mr_reader_part *part,
                                  char name[MR_CATALOG_DESCRIPTION])
 {
-    mr_catalog_describe_file(reader->catalog, request->index,
-                             request->extents[request->reading].file, name);
+    uint64_t file = part->want->extent.file;
+    int64_t index = reader->requests[part->request].index;
+    if (file < mr_catalog_n_files(reader->catalog))
+        mr_catalog_describe_file(reader->catalog, index, file, name);
+    else
+        mr_catalog_describe(reader->catalog, index, name);
     return name;
 }
 
 /* The error of a system call on a sample's file. */
-static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *request, int err)
+static mr_status fail_os(struct mr_reader *reader, struct mr_reader_part *part, int err)
 {
     char name[MR_CATALOG_DESCRIPTION];
-    describe_file(reader, request, name);
+    describe_file(reader, part, name);
     if (mr_file_words(err)) {
-        mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %s", name, mr_file_words(err));
-        request->error.os_error = err;
+        mr_error_set(&part->error, MR_ERR_DAMAGED, "%s: %s", name, mr_file_words(err));
+        part->error.os_error = err;
         return MR_ERR_DAMAGED;
     }
     mr_status status = MR_ERR_DAMAGED;
@@ -64,38 +71,34 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *req
         status = MR_ERR_NO_MEMORY;
     else if (is_shortage(err) || err == EBADF)
         status = MR_ERR_IO;
-    return mr_error_os(&request->error, status, err, "%s", name);
+    return mr_error_os(&part->error, status, err, "%s", name);
 }
 
-static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request,
-                            uint64_t n_bytes)
+static mr_status fail_large(struct mr_reader *reader, struct mr_reader_part *part, uint64_t n_bytes)
 {
     char name[MR_CATALOG_DESCRIPTION];
-    return mr_error_set(&request->error, MR_ERR_DAMAGED,
-                        "%s: %llu bytes are above the limit of %llu",
-                        describe_file(reader, request, name),
-                        (unsigned long long)(n_bytes - request->marks_len - request->extra_len),
-                        (unsigned long long)reader->options.max_bytes);
+    return mr_error_set(&part->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
+                        describe_file(reader, part, name), (unsigned long long)n_bytes,
+                        (unsigned long long)part->want->max_bytes);
 }
 
-static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd,
+static mr_status fail_short(struct mr_reader *reader, struct mr_reader_part *part, int fd,
                             uint64_t needs)
 {
     char name[MR_CATALOG_DESCRIPTION];
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return fail_os(reader, request, errno);
-    return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: file ends at byte %lld, needs %llu",
-                        describe_file(reader, request, name), (long long)st.st_size,
+        return fail_os(reader, part, errno);
+    return mr_error_set(&part->error, MR_ERR_DAMAGED, "%s: file ends at byte %lld, needs %llu",
+                        describe_file(reader, part, name), (long long)st.st_size,
                         (unsigned long long)needs);
 }
 
-static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request,
-                             size_t len)
+static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_part *part, size_t len)
 {
     char name[MR_CATALOG_DESCRIPTION];
-    return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
-                        describe_file(reader, request, name), len);
+    return mr_error_set(&part->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
+                        describe_file(reader, part, name), len);
 }
 
 /*
@@ -107,11 +110,11 @@ static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t 
                        uint64_t offset, size_t expected)
 {
     size_t done = 0;
-    uint32_t n_tries = 0;
+    uint32_t waited_ms = 0;
     while (done < len) {
         size_t call = len - done < MR_READER_MAX_CALL ? len - done : MR_READER_MAX_CALL;
         ssize_t n = pread(fd, bytes + done, call, (off_t)(offset + done));
-        if (n < 0 && !wait_for_resource(reader, errno, &n_tries))
+        if (n < 0 && !wait_for_resource(reader, errno, &waited_ms))
             return -errno;
         if (n == 0)
             break;
@@ -126,11 +129,11 @@ static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t 
 /* Open a file outside the cache. Returns the descriptor or a negative errno. */
 static int open_uncached(struct mr_reader *reader, uint64_t file, uint64_t *size_out)
 {
-    uint32_t n_tries = 0;
+    uint32_t waited_ms = 0;
     int fd;
     do
-        fd = mr_file_cache_open(reader->catalog, file, size_out);
-    while (fd < 0 && wait_for_resource(reader, -fd, &n_tries));
+        fd = mr_file_cache_open_apart(reader->cache, file, size_out);
+    while (fd < 0 && wait_for_resource(reader, -fd, &waited_ms));
     return fd;
 }
 
@@ -142,87 +145,92 @@ static uint64_t grow_guess(uint64_t room, uint64_t limit)
 }
 
 /*
- * Read a file from offset to its end, and append it to the *len bytes in the buffer. size is what
- * fstat reported after opening; the real end is where reading ends. Each read asks for one byte
- * more than expected, so a short read has seen the end.
+ * Read a file from offset to its end. size is what fstat reported after opening; the real end is
+ * where reading ends. Each read asks for one byte more than expected, so a short read has seen the
+ * end.
  */
-static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *request, int fd,
-                           uint64_t offset, uint64_t size, size_t *len)
+static mr_status read_rest(struct mr_reader *reader, struct mr_reader_part *part, int fd,
+                           uint64_t size)
 {
-    uint64_t limit = reader->options.max_bytes - *len;
+    uint64_t offset = part->want->extent.offset, limit = part->want->max_bytes;
     uint64_t expected = size > offset ? size - offset : 0;
     uint64_t room = expected;
     if (room > limit)
-        return fail_large(reader, request, *len + room);
+        return fail_large(reader, part, room);
     for (;;) {
         size_t wanted = (size_t)room + 1;
-        if (mr_reader_reserve(request, *len + wanted) != 0)
-            return fail_memory(reader, request, *len + wanted);
-        int64_t n = read_at(reader, fd, request->bytes + *len, wanted, offset, (size_t)expected);
+        if (mr_reader_reserve(part, wanted) != 0)
+            return fail_memory(reader, part, wanted);
+        int64_t n = read_at(reader, fd, part->bytes, wanted, offset, (size_t)expected);
         if (n < 0)
-            return fail_os(reader, request, (int)-n);
-        if ((uint64_t)n <= room) {
-            *len += (size_t)n;
+            return fail_os(reader, part, (int)-n);
+        part->len = (size_t)n;
+        if ((uint64_t)n <= room)
             return MR_OK;
-        }
         if (room == limit)
-            return fail_large(reader, request, reader->options.max_bytes + 1);
+            return fail_large(reader, part, limit + 1);
         room = grow_guess(room, limit);
     }
 }
 
-static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request *request, int fd,
-                              const struct mr_extent *extent, size_t *len)
+static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_part *part, int fd)
 {
+    const struct mr_extent *extent = &part->want->extent;
     uint64_t end;
     if (!mr_checked_add_u64(extent->offset, extent->len, &end) || end > INT64_MAX)
-        return fail_short(reader, request, fd, UINT64_MAX);
-    if (extent->len > mr_reader_limit(reader, request) - *len)
-        return fail_large(reader, request, *len + extent->len);
-    if (mr_reader_reserve(request, *len + (size_t)extent->len) != 0)
-        return fail_memory(reader, request, *len + (size_t)extent->len);
-    int64_t n = read_at(reader, fd, request->bytes + *len, (size_t)extent->len, extent->offset, 0);
+        return fail_short(reader, part, fd, UINT64_MAX);
+    if (mr_reader_reserve(part, (size_t)extent->len) != 0)
+        return fail_memory(reader, part, (size_t)extent->len);
+    int64_t n = read_at(reader, fd, part->bytes, (size_t)extent->len, extent->offset, 0);
     if (n < 0)
-        return fail_os(reader, request, (int)-n);
+        return fail_os(reader, part, (int)-n);
     if ((uint64_t)n < extent->len)
-        return fail_short(reader, request, fd, end);
-    *len += (size_t)n;
+        return fail_short(reader, part, fd, end);
+    part->len = (size_t)n;
     return MR_OK;
 }
 
 /*
- * Returns a descriptor from the cache if samples share files and the cache has room; otherwise a
+ * Returns a descriptor from the cache if samples share the file and the cache has room; otherwise a
  * descriptor for this read alone. size_out may be NULL.
  */
-static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out,
-                       uint64_t *size_out)
+static int open_part(struct mr_reader *reader, struct mr_reader_part *part, bool *cached_out,
+                     uint64_t *size_out)
 {
     struct stat st;
-    uint32_t n_tries = 0;
+    uint32_t waited_ms = 0;
     int fd = -EBUSY;
-    if (!reader->loose_files) {
+    if (!mr_reader_is_loose(reader, part)) {
         do
-            fd = mr_file_cache_acquire(reader->cache, file);
-        while (fd < 0 && wait_for_resource(reader, -fd, &n_tries));
+            fd = mr_file_cache_acquire(reader->cache, part->want->extent.file);
+        while (fd < 0 && wait_for_resource(reader, -fd, &waited_ms));
     }
     *cached_out = fd >= 0;
     if (fd == -EBUSY)
-        return open_uncached(reader, file, size_out);
+        return open_uncached(reader, part->want->extent.file, size_out);
     if (fd >= 0 && size_out)
         *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     return fd;
 }
 
-static mr_status read_extent(struct mr_reader *reader, struct mr_reader_request *request,
-                             const struct mr_extent *extent, size_t *len)
+static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part)
 {
+    const struct mr_extent *extent = &part->want->extent;
     bool cached, to_end = extent->len == MR_LEN_UNKNOWN;
     uint64_t size = 0;
-    int fd = open_extent(reader, extent->file, &cached, to_end ? &size : NULL);
+    part->len = 0;
+    if (mr_reader_reserve(part, 0) != 0)
+        return fail_memory(reader, part, 0);
+    if (!to_end && extent->len > part->want->max_bytes)
+        return fail_large(reader, part, extent->len);
+    if (extent->len == 0)
+        return MR_OK;
+    int fd = open_part(reader, part, &cached, to_end ? &size : NULL);
+    if (fd == -ENOENT && part->want->purpose == MR_FOR_MEMBER)
+        return MR_OK;
     if (fd < 0)
-        return fail_os(reader, request, -fd);
-    mr_status status = to_end ? read_rest(reader, request, fd, extent->offset, size, len)
-                              : read_exactly(reader, request, fd, extent, len);
+        return fail_os(reader, part, -fd);
+    mr_status status = to_end ? read_rest(reader, part, fd, size) : read_exactly(reader, part, fd);
     if (cached)
         mr_file_cache_release(reader->cache, extent->file);
     else
@@ -230,20 +238,10 @@ static mr_status read_extent(struct mr_reader *reader, struct mr_reader_request 
     return status;
 }
 
-void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request)
+void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    size_t len = 0;
-    mr_status status = MR_OK;
-    uint64_t total = mr_reader_total(request);
-    if (total != MR_LEN_UNKNOWN && total > mr_reader_limit(reader, request)) {
-        request->reading = request->n_extents - 1;
-        status = fail_large(reader, request, total);
-    }
-    for (uint32_t i = 0; i < request->n_extents && status == MR_OK; i++) {
-        request->reading = i;
-        status = read_extent(reader, request, &request->extents[i], &len);
-    }
-    mr_reader_finish(reader, request, status, len);
+    mr_status status = read_part(reader, part);
+    mr_reader_finish(reader, part, status, part->len);
 }
 
 /* Tell the kernel that an extent will be read. Errors are ignored: the read itself reports them. */
@@ -257,26 +255,25 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
 }
 
 /*
- * Announce large extents of shards, and marks, so the disk fetches all extents of a sample at the
+ * Announce large extents of shards, and marks, so the disk fetches all parts of a sample at the
  * same time.
  */
-static void begin_pread(struct mr_reader *reader, struct mr_reader_request *request)
+static void begin_pread(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    for (uint32_t i = 0; !reader->loose_files && i < request->n_extents; i++) {
-        const struct mr_extent *extent = &request->extents[i];
-        bool is_marks = i == 0 && request->marks_len > 0;
-        if (extent->len != MR_LEN_UNKNOWN && (extent->len >= ADVISE_BYTES || is_marks))
-            advise_extent(reader, extent);
-    }
-    mr_reader_push(&reader->slow, request);
+    const struct mr_extent *extent = &part->want->extent;
+    if (!mr_reader_is_loose(reader, part) && extent->len != MR_LEN_UNKNOWN &&
+        (extent->len >= ADVISE_BYTES || part->want->purpose == MR_FOR_MARKS))
+        advise_extent(reader, extent);
+    mr_reader_push_slow(reader, part);
 }
 
+/* Finish one sample. */
 static void advance_pread(struct mr_reader *reader, bool wait)
 {
+    struct mr_reader_part *part;
     (void)wait;
-    struct mr_reader_request *request = mr_reader_pop(&reader->slow);
-    if (request)
-        mr_reader_pread_now(reader, request);
+    while (!reader->ended.head && (part = mr_reader_pop_slow(reader)))
+        mr_reader_pread_now(reader, part);
 }
 
 const struct mr_reader_ops mr_reader_pread_ops = {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads with io_uring: several samples in flight, one system call for several of them.
+ * Reads with io_uring: several parts in flight, one system call for several of them.
  *
  * A loose file is one chain: open into a fixed-file slot - read - read one byte more - close. The
  * open is linked softly: if it fails, the rest is cancelled. The reads are linked hard, because a
  * short read breaks a soft link, and every read of a whole file is short. The second read continues
  * at the file position: only zero bytes prove that the first read reached the end. If the file is
- * longer than the buffer, the buffer grows and the whole chain runs again, so all bytes of a sample
+ * longer than the buffer, the buffer grows and the whole chain runs again, so all bytes of a part
  * come from one opened file. A range of a loose file needs no second read, because its length is
- * known. An extent of a shard is a single read.
+ * known. A part of a shard is a single read.
  *
  * Every read that is not a plain success is repeated by reader_pread.c, which writes the message.
  *
- * Invariant: a request may be touched only after all completions of its chain have arrived.
+ * Invariant: a part may be touched only after all completions of its chain have arrived.
  *
  * No set-up flag may defer completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a
  * chain whose open waits for the disk would continue only after the worker has decoded its current
@@ -33,13 +33,12 @@
 #include "base/clock.h"
 
 enum { OPEN, READ, TAIL, CLOSE, N_STEPS };
-static_assert(N_STEPS >= MR_CATALOG_MAX_EXTENTS, "results hold one per extent");
 
 enum round {
-    ROUND_DIRECT,  /* OPEN, READ, TAIL (of a whole file), CLOSE in a fixed-file slot */
-    ROUND_OPEN,    /* OPEN alone, of a plain descriptor */
-    ROUND_READ,    /* READ, CLOSE of a plain descriptor */
-    ROUND_EXTENTS, /* one read per extent */
+    ROUND_DIRECT, /* OPEN, READ, TAIL (of a whole file), CLOSE in a fixed-file slot */
+    ROUND_OPEN,   /* OPEN alone, of a plain descriptor */
+    ROUND_READ,   /* READ, CLOSE of a plain descriptor */
+    ROUND_SHARD,  /* READ of an open shard */
 };
 
 #define NEEDED_FEATURES (IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
@@ -50,10 +49,10 @@ enum round {
  * reader_pread.c checks the file.
  */
 #define STALL_NS 1000000000u
-/* user_data of entries that belong to no request. */
-#define NO_REQUEST UINT64_MAX
+/* user_data of entries that belong to no part. */
+#define NO_PART UINT64_MAX
 
-/* The state of a request in the ring, from begin to its last completion. */
+/* The state of a part in the ring, from begin to its last completion. */
 struct flight {
     enum round round;
     bool queued;     /* not yet submitted to the kernel */
@@ -64,19 +63,20 @@ struct flight {
     size_t asked; /* bytes that READ asked for */
     uint64_t began_ns;
     int32_t results[N_STEPS];
-    char path[MR_CATALOG_PATH];
 };
 
 struct uring {
     struct io_uring ring;
     bool is_open;
-    bool direct; /* loose files use fixed-file slots, one per request */
+    bool direct; /* loose files use fixed-file slots, one per part */
     bool broken; /* io_uring_enter() fails permanently: only ordinary calls are used */
     bool closing;
     uint32_t n_queued; /* flights not yet submitted to the kernel */
     uint32_t n_left;   /* completions to come, of all flights */
     uint64_t checked_ns;
-    struct flight *flights; /* one per request */
+    uint32_t n_flights;
+    struct flight *flights;         /* one per part */
+    char (*paths)[MR_CATALOG_PATH]; /* one per part, of loose files */
 };
 
 static struct uring *get_uring(struct mr_reader *reader)
@@ -84,12 +84,17 @@ static struct uring *get_uring(struct mr_reader *reader)
     return reader->state;
 }
 
-static uint32_t request_number(struct mr_reader *reader, const struct mr_reader_request *request)
+static struct flight *flight_of(struct mr_reader *reader, const struct mr_reader_part *part)
 {
-    return (uint32_t)(request - reader->requests);
+    return &get_uring(reader)->flights[mr_reader_number(reader, part)];
 }
 
-/* The ring cannot be full: it has N_STEPS entries for each request. */
+static char *path_of(struct mr_reader *reader, const struct mr_reader_part *part)
+{
+    return get_uring(reader)->paths[mr_reader_number(reader, part)];
+}
+
+/* The ring cannot be full: it has the entries that all parts need at once. */
 static struct io_uring_sqe *next_sqe(struct mr_reader *reader)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&get_uring(reader)->ring);
@@ -98,10 +103,10 @@ static struct io_uring_sqe *next_sqe(struct mr_reader *reader)
 }
 
 /* Set the user_data and flags of a prepared entry, and count it. */
-static void queue_step(struct mr_reader *reader, const struct mr_reader_request *request,
+static void queue_step(struct mr_reader *reader, const struct mr_reader_part *part,
                        struct io_uring_sqe *sqe, uint32_t step, unsigned flags)
 {
-    uint32_t number = request_number(reader, request);
+    uint32_t number = mr_reader_number(reader, part);
     struct uring *uring = get_uring(reader);
     io_uring_sqe_set_data64(sqe, (uint64_t)number * N_STEPS + step);
     io_uring_sqe_set_flags(sqe, flags);
@@ -109,11 +114,11 @@ static void queue_step(struct mr_reader *reader, const struct mr_reader_request 
     uring->n_left++;
 }
 
-static void start_round(struct mr_reader *reader, const struct mr_reader_request *request,
+static void start_round(struct mr_reader *reader, const struct mr_reader_part *part,
                         enum round round)
 {
     struct uring *uring = get_uring(reader);
-    struct flight *flight = &uring->flights[request_number(reader, request)];
+    struct flight *flight = flight_of(reader, part);
     assert(flight->n_left == 0);
     flight->round = round;
     flight->began_ns = mr_clock_now_ns();
@@ -123,158 +128,147 @@ static void start_round(struct mr_reader *reader, const struct mr_reader_request
 }
 
 /* One byte more than max_bytes shows that a file is too large. */
-static size_t bytes_to_ask(const struct mr_reader *reader, const struct mr_reader_request *request)
+static size_t bytes_to_ask(const struct mr_reader_part *part)
 {
-    size_t len = mr_reader_capacity(request);
-    if (len > reader->options.max_bytes + 1)
-        len = (size_t)reader->options.max_bytes + 1;
+    size_t len = mr_reader_capacity(part);
+    if (len > part->want->max_bytes + 1)
+        len = (size_t)part->want->max_bytes + 1;
     return len < MR_READER_MAX_CALL ? len : MR_READER_MAX_CALL;
 }
 
 /* True if all of a loose file is read, false for a range. */
-static bool is_whole(const struct mr_reader_request *request)
+static bool is_whole(const struct mr_reader_part *part)
 {
-    return request->extents[0].len == MR_LEN_UNKNOWN;
+    return part->want->extent.len == MR_LEN_UNKNOWN;
 }
 
-static void begin_direct(struct mr_reader *reader, struct mr_reader_request *request)
+static void begin_direct(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    uint32_t slot = request_number(reader, request);
-    struct flight *flight = &get_uring(reader)->flights[slot];
-    bool whole = is_whole(request);
-    start_round(reader, request, ROUND_DIRECT);
-    flight->asked = whole ? bytes_to_ask(reader, request) : (size_t)request->extents[0].len;
+    uint32_t slot = mr_reader_number(reader, part);
+    struct flight *flight = flight_of(reader, part);
+    bool whole = is_whole(part);
+    start_round(reader, part, ROUND_DIRECT);
+    flight->asked = whole ? bytes_to_ask(part) : (size_t)part->want->extent.len;
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path,
+    io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), path_of(reader, part),
                                 O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, slot);
-    queue_step(reader, request, sqe, OPEN, IOSQE_IO_LINK);
+    queue_step(reader, part, sqe, OPEN, IOSQE_IO_LINK);
     /* Offset -1: read at the file position, so the second read continues there. */
     sqe = next_sqe(reader);
-    io_uring_prep_read(sqe, (int)slot, request->bytes, (unsigned)flight->asked,
-                       whole ? (uint64_t)-1 : request->extents[0].offset);
-    queue_step(reader, request, sqe, READ, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+    io_uring_prep_read(sqe, (int)slot, part->bytes, (unsigned)flight->asked,
+                       whole ? (uint64_t)-1 : part->want->extent.offset);
+    queue_step(reader, part, sqe, READ, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
     if (whole) {
         sqe = next_sqe(reader);
         io_uring_prep_read(sqe, (int)slot, &flight->tail, 1, (uint64_t)-1);
-        queue_step(reader, request, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
+        queue_step(reader, part, sqe, TAIL, IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK);
     }
     sqe = next_sqe(reader);
     io_uring_prep_close_direct(sqe, slot);
-    queue_step(reader, request, sqe, CLOSE, 0);
+    queue_step(reader, part, sqe, CLOSE, 0);
 }
 
-static void begin_open(struct mr_reader *reader, struct mr_reader_request *request)
+static void begin_open(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    struct flight *flight = &get_uring(reader)->flights[request_number(reader, request)];
-    start_round(reader, request, ROUND_OPEN);
+    start_round(reader, part, ROUND_OPEN);
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_openat(sqe, mr_catalog_root(reader->catalog), flight->path,
+    io_uring_prep_openat(sqe, mr_catalog_root(reader->catalog), path_of(reader, part),
                          O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
-    queue_step(reader, request, sqe, OPEN, 0);
+    queue_step(reader, part, sqe, OPEN, 0);
 }
 
-static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd,
-                       size_t asked)
+static void begin_read(struct mr_reader *reader, struct mr_reader_part *part, int fd, size_t asked)
 {
-    struct flight *flight = &get_uring(reader)->flights[request_number(reader, request)];
-    start_round(reader, request, ROUND_READ);
+    struct flight *flight = flight_of(reader, part);
+    start_round(reader, part, ROUND_READ);
     flight->fd = fd;
     flight->asked = asked;
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_read(sqe, fd, request->bytes, (unsigned)asked, request->extents[0].offset);
-    queue_step(reader, request, sqe, READ, IOSQE_IO_HARDLINK);
+    io_uring_prep_read(sqe, fd, part->bytes, (unsigned)asked, part->want->extent.offset);
+    queue_step(reader, part, sqe, READ, IOSQE_IO_HARDLINK);
     sqe = next_sqe(reader);
     io_uring_prep_close(sqe, fd);
-    queue_step(reader, request, sqe, CLOSE, 0);
+    queue_step(reader, part, sqe, CLOSE, 0);
 }
 
 /*
  * Start reading a loose file or a range of one. The buffer for a range has its size already; the
  * length of a whole file is found while reading.
  */
-static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
+static bool begin_loose(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    struct uring *uring = get_uring(reader);
-    char *path = uring->flights[request_number(reader, request)].path;
-    if (!is_whole(request) &&
-        (total > reader->options.max_bytes || !mr_reader_fits_calls(request) ||
-         mr_reader_reserve(request, (size_t)total) != 0))
+    const struct mr_extent *extent = &part->want->extent;
+    if (!is_whole(part) && !mr_reader_fits_call(part))
         return false;
-    if (mr_catalog_path(reader->catalog, request->extents[0].file, path) != 0)
+    if (mr_reader_reserve(part, is_whole(part) ? 0 : (size_t)extent->len) != 0 ||
+        mr_catalog_path(reader->catalog, extent->file, path_of(reader, part)) != 0)
         return false;
-    if (uring->direct)
-        begin_direct(reader, request);
+    if (get_uring(reader)->direct)
+        begin_direct(reader, part);
     else
-        begin_open(reader, request);
+        begin_open(reader, part);
     return true;
 }
 
-static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request,
-                          uint64_t total)
+static bool begin_shard(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    int fds[MR_CATALOG_MAX_EXTENTS];
-    if (total > mr_reader_limit(reader, request) || !mr_reader_fits_calls(request) ||
-        mr_reader_reserve(request, (size_t)total) != 0 || !mr_reader_acquire(reader, request, fds))
+    const struct mr_extent *extent = &part->want->extent;
+    if (!mr_reader_fits_call(part) || mr_reader_reserve(part, (size_t)extent->len) != 0)
         return false;
-    start_round(reader, request, ROUND_EXTENTS);
-    uint8_t *bytes = request->bytes;
-    for (uint32_t i = 0; i < request->n_extents; i++) {
-        const struct mr_extent *extent = &request->extents[i];
-        struct io_uring_sqe *sqe = next_sqe(reader);
-        io_uring_prep_read(sqe, fds[i], bytes, (unsigned)extent->len, extent->offset);
-        queue_step(reader, request, sqe, i, 0);
-        bytes += extent->len;
-    }
+    int fd = mr_file_cache_acquire(reader->cache, extent->file);
+    if (fd < 0)
+        return false;
+    start_round(reader, part, ROUND_SHARD);
+    struct io_uring_sqe *sqe = next_sqe(reader);
+    io_uring_prep_read(sqe, fd, part->bytes, (unsigned)extent->len, extent->offset);
+    queue_step(reader, part, sqe, READ, 0);
     return true;
 }
 
-static void begin_uring(struct mr_reader *reader, struct mr_reader_request *request)
+static void begin_uring(struct mr_reader *reader, struct mr_reader_part *part)
 {
-    struct uring *uring = get_uring(reader);
-    uint64_t total = mr_reader_total(request);
-    uring->flights[request_number(reader, request)].n_rounds = 0;
     bool begun = false;
-    if (!uring->broken)
-        begun = reader->loose_files ? begin_loose(reader, request, total)
-                                    : begin_extents(reader, request, total);
+    flight_of(reader, part)->n_rounds = 0;
+    if (!get_uring(reader)->broken)
+        begun = mr_reader_is_loose(reader, part) ? begin_loose(reader, part)
+                                                 : begin_shard(reader, part);
     if (!begun)
-        mr_reader_push(&reader->slow, request);
+        mr_reader_push_slow(reader, part);
 }
 
 /*
  * The file is longer than the buffer: grow the buffer to the size that the file reports, and read
  * the file again from the start.
  */
-static bool read_larger(struct mr_reader *reader, struct mr_reader_request *request,
+static bool read_larger(struct mr_reader *reader, struct mr_reader_part *part,
                         struct flight *flight)
 {
     struct stat st;
     if (++flight->n_rounds >= MAX_ROUNDS ||
-        fstatat(mr_catalog_root(reader->catalog), flight->path, &st, 0) != 0)
+        fstatat(mr_catalog_root(reader->catalog), path_of(reader, part), &st, 0) != 0)
         return false;
     uint64_t size = (uint64_t)st.st_size;
-    if (!S_ISREG(st.st_mode) || size < flight->asked || size > reader->options.max_bytes ||
+    if (!S_ISREG(st.st_mode) || size < flight->asked || size > part->want->max_bytes ||
         size >= MR_READER_MAX_CALL)
         return false;
-    if (mr_reader_reserve(request, (size_t)size + 1) != 0)
+    if (mr_reader_reserve(part, (size_t)size + 1) != 0)
         return false;
-    begin_direct(reader, request);
+    begin_direct(reader, part);
     return true;
 }
 
-static bool end_direct(struct mr_reader *reader, struct mr_reader_request *request,
-                       struct flight *flight)
+static bool end_direct(struct mr_reader *reader, struct mr_reader_part *part, struct flight *flight)
 {
     int32_t n = flight->results[READ];
-    bool whole = is_whole(request), full = n >= 0 && (size_t)n == flight->asked;
+    bool whole = is_whole(part), full = n >= 0 && (size_t)n == flight->asked;
     if (flight->results[OPEN] < 0 || n < 0 || (whole ? flight->results[TAIL] < 0 : !full))
         return false;
     if (whole && flight->results[TAIL] > 0)
-        return full && read_larger(reader, request, flight);
+        return full && read_larger(reader, part, flight);
     /* Zero bytes: the file is empty, or not a regular file. */
-    if (n == 0 || (uint64_t)n > reader->options.max_bytes)
+    if (n == 0 || (uint64_t)n > part->want->max_bytes)
         return false;
-    mr_reader_finish(reader, request, MR_OK, (size_t)n);
+    mr_reader_finish(reader, part, MR_OK, (size_t)n);
     return true;
 }
 
@@ -282,69 +276,60 @@ static bool end_direct(struct mr_reader *reader, struct mr_reader_request *reque
  * O_NONBLOCK prevents blocking on a fifo. It is removed here, because kernels before 5.18 would not
  * wait for the disk when a regular file has it.
  */
-static bool end_open(struct mr_reader *reader, struct mr_reader_request *request,
-                     struct flight *flight)
+static bool end_open(struct mr_reader *reader, struct mr_reader_part *part, struct flight *flight)
 {
     int fd = flight->results[OPEN];
     if (fd < 0)
         return false;
     struct stat st;
     bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-                mr_catalog_is_file(reader->catalog, request->extents[0].file, &st) &&
+                mr_catalog_is_file(reader->catalog, part->want->extent.file, &st) &&
                 fcntl(fd, F_SETFL, 0) == 0;
-    uint64_t len = is_whole(request) && good ? (uint64_t)st.st_size : request->extents[0].len;
+    uint64_t len = is_whole(part) && good ? (uint64_t)st.st_size : part->want->extent.len;
     /* one byte more proves the end of the file */
-    size_t asked = is_whole(request) ? (size_t)len + 1 : (size_t)len;
-    if (!good || len > reader->options.max_bytes || len >= MR_READER_MAX_CALL ||
-        mr_reader_reserve(request, asked) != 0) {
+    size_t asked = is_whole(part) ? (size_t)len + 1 : (size_t)len;
+    if (!good || len > part->want->max_bytes || len >= MR_READER_MAX_CALL ||
+        mr_reader_reserve(part, asked) != 0) {
         close(fd);
         return false;
     }
-    begin_read(reader, request, fd, asked);
+    begin_read(reader, part, fd, asked);
     return true;
 }
 
-static bool end_read(struct mr_reader *reader, struct mr_reader_request *request,
-                     struct flight *flight)
+static bool end_read(struct mr_reader *reader, struct mr_reader_part *part, struct flight *flight)
 {
     if (flight->results[CLOSE] == -ECANCELED)
         close(flight->fd);
     int32_t n = flight->results[READ];
-    if (n < 0 || (size_t)n != flight->asked - is_whole(request))
+    if (n < 0 || (size_t)n != flight->asked - is_whole(part))
         return false;
-    mr_reader_finish(reader, request, MR_OK, (size_t)n);
+    mr_reader_finish(reader, part, MR_OK, (size_t)n);
     return true;
 }
 
-static bool end_extents(struct mr_reader *reader, struct mr_reader_request *request,
-                        struct flight *flight)
+static bool end_shard(struct mr_reader *reader, struct mr_reader_part *part, struct flight *flight)
 {
-    size_t len = 0;
-    bool complete = true;
-    mr_reader_release(reader, request, request->n_extents);
-    for (uint32_t i = 0; i < request->n_extents; i++) {
-        complete = complete && flight->results[i] >= 0 &&
-                   (uint64_t)flight->results[i] == request->extents[i].len;
-        len += (size_t)request->extents[i].len;
-    }
-    if (complete)
-        mr_reader_finish(reader, request, MR_OK, len);
-    return complete;
+    const struct mr_extent *extent = &part->want->extent;
+    mr_file_cache_release(reader->cache, extent->file);
+    if (flight->results[READ] < 0 || (uint64_t)flight->results[READ] != extent->len)
+        return false;
+    mr_reader_finish(reader, part, MR_OK, (size_t)extent->len);
+    return true;
 }
 
 /* Called when all completions of a round have arrived. */
-static void end_round(struct mr_reader *reader, struct mr_reader_request *request,
-                      struct flight *flight)
+static void end_round(struct mr_reader *reader, struct mr_reader_part *part, struct flight *flight)
 {
     bool good = false;
     switch (flight->round) {
-    case ROUND_DIRECT: good = end_direct(reader, request, flight); break;
-    case ROUND_OPEN: good = end_open(reader, request, flight); break;
-    case ROUND_READ: good = end_read(reader, request, flight); break;
-    case ROUND_EXTENTS: good = end_extents(reader, request, flight); break;
+    case ROUND_DIRECT: good = end_direct(reader, part, flight); break;
+    case ROUND_OPEN: good = end_open(reader, part, flight); break;
+    case ROUND_READ: good = end_read(reader, part, flight); break;
+    case ROUND_SHARD: good = end_shard(reader, part, flight); break;
     }
     if (!good)
-        mr_reader_push(&reader->slow, request);
+        mr_reader_push_slow(reader, part);
 }
 
 /* The reader is being destroyed: only the descriptors must be closed. */
@@ -360,7 +345,7 @@ static void take_completion(struct mr_reader *reader, uint64_t data, int32_t res
 {
     struct uring *uring = get_uring(reader);
     uring->n_left--;
-    if (data == NO_REQUEST)
+    if (data == NO_PART)
         return;
     struct flight *flight = &uring->flights[data / N_STEPS];
     flight->results[data % N_STEPS] = result;
@@ -369,7 +354,7 @@ static void take_completion(struct mr_reader *reader, uint64_t data, int32_t res
     if (uring->closing)
         drop_round(flight);
     else
-        end_round(reader, &reader->requests[data / N_STEPS], flight);
+        end_round(reader, &reader->parts[data / N_STEPS], flight);
 }
 
 static void reap_completions(struct mr_reader *reader)
@@ -395,7 +380,7 @@ static void mark_submitted(struct mr_reader *reader)
     struct uring *uring = get_uring(reader);
     if (uring->n_queued == 0 || io_uring_sq_ready(&uring->ring) > 0)
         return;
-    for (uint32_t i = 0; i < reader->options.depth; i++)
+    for (uint32_t i = 0; i < uring->n_flights; i++)
         uring->flights[i].queued = false;
     uring->n_queued = 0;
 }
@@ -409,7 +394,7 @@ static void give_up_ring(struct mr_reader *reader)
     struct uring *uring = get_uring(reader);
     uring->broken = true;
     uring->n_left -= io_uring_sq_ready(&uring->ring);
-    for (uint32_t i = 0; i < reader->options.depth; i++) {
+    for (uint32_t i = 0; i < uring->n_flights; i++) {
         struct flight *flight = &uring->flights[i];
         if (!flight->queued)
             continue;
@@ -417,9 +402,9 @@ static void give_up_ring(struct mr_reader *reader)
         flight->queued = false;
         if (flight->round == ROUND_READ)
             close(flight->fd);
-        if (flight->round == ROUND_EXTENTS)
-            mr_reader_release(reader, &reader->requests[i], reader->requests[i].n_extents);
-        mr_reader_push(&reader->slow, &reader->requests[i]);
+        if (flight->round == ROUND_SHARD)
+            mr_file_cache_release(reader->cache, reader->parts[i].want->extent.file);
+        mr_reader_push_slow(reader, &reader->parts[i]);
     }
     uring->n_queued = 0;
 }
@@ -459,7 +444,7 @@ static void cancel_all(struct mr_reader *reader)
     if (!sqe)
         return;
     io_uring_prep_cancel64(sqe, 0, (int)(IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY));
-    io_uring_sqe_set_data64(sqe, NO_REQUEST);
+    io_uring_sqe_set_data64(sqe, NO_PART);
     uring->n_left++;
 }
 
@@ -470,7 +455,7 @@ static void cancel_stalled(struct mr_reader *reader)
     if (!uring->direct || now - uring->checked_ns < STALL_NS)
         return;
     uring->checked_ns = now;
-    for (uint32_t i = 0; i < reader->options.depth; i++) {
+    for (uint32_t i = 0; i < uring->n_flights; i++) {
         const struct flight *flight = &uring->flights[i];
         if (flight->n_left > 0 && !flight->queued && now - flight->began_ns > STALL_NS) {
             cancel_all(reader);
@@ -494,7 +479,7 @@ static void advance_uring(struct mr_reader *reader, bool wait)
         enter_ring(reader, wait && !reader->ended.head && !reader->slow.head, STALL_NS);
         reap_completions(reader);
         if (reader->slow.head)
-            mr_reader_pread_now(reader, mr_reader_pop(&reader->slow));
+            mr_reader_pread_now(reader, mr_reader_pop_slow(reader));
     } while (wait && !reader->ended.head);
 }
 
@@ -528,7 +513,7 @@ static mr_status test_ring(struct uring *uring, mr_error *error)
     struct io_uring_cqe *cqe;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
     io_uring_prep_nop(sqe);
-    io_uring_sqe_set_data64(sqe, NO_REQUEST);
+    io_uring_sqe_set_data64(sqe, NO_PART);
     uring->n_left = 1;
     int ret = io_uring_submit_and_wait(&uring->ring, 1);
     if (ret < 0)
@@ -541,6 +526,12 @@ static mr_status test_ring(struct uring *uring, mr_error *error)
     return MR_OK;
 }
 
+/* Of a sample in a folder, all parts but the marks are loose files. Whole files have no marks. */
+static uint32_t n_loose_at_once(const struct mr_reader *reader)
+{
+    return reader->options.depth * (reader->max_parts - 1);
+}
+
 /*
  * Register fixed-file slots for loose files. Three features are needed: linked requests that look
  * up their file when they run (Linux 5.18), sparse tables, and cancelling by any file (both 5.19).
@@ -548,11 +539,11 @@ static mr_status test_ring(struct uring *uring, mr_error *error)
  */
 static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_error *error)
 {
-    if (!reader->loose_files)
+    if (reader->n_loose == 0)
         return MR_OK;
     if (!reader->options.plain_descriptors && uring->ring.features & IORING_FEAT_LINKED_FILE)
-        uring->direct = io_uring_register_files_sparse(&uring->ring, reader->options.depth) == 0;
-    if (!uring->direct && reader->options.depth > mr_file_cache_limit())
+        uring->direct = io_uring_register_files_sparse(&uring->ring, uring->n_flights) == 0;
+    if (!uring->direct && n_loose_at_once(reader) > mr_file_cache_limit())
         return refuse_uring(error, EMFILE, "descriptors for the reads in flight");
     return MR_OK;
 }
@@ -565,15 +556,18 @@ static _Atomic uint32_t n_ended;
 
 static mr_status create_uring(struct mr_reader *reader, mr_error *error)
 {
-    uint32_t depth = reader->options.depth;
+    uint32_t n = reader->options.depth * reader->max_parts;
+    uint32_t n_entries = reader->n_loose > 0 ? n_loose_at_once(reader) * N_STEPS : n;
     struct uring *uring = calloc(1, sizeof *uring);
     if (!uring)
         return mr_error_memory(error, sizeof *uring);
     reader->state = uring;
-    uring->flights = calloc(depth, sizeof *uring->flights);
-    if (!uring->flights)
-        return mr_error_memory(error, depth * sizeof *uring->flights);
-    int ret = io_uring_queue_init(depth * N_STEPS, &uring->ring, 0);
+    uring->n_flights = n;
+    uring->flights = calloc(n, sizeof *uring->flights);
+    uring->paths = reader->n_loose > 0 ? calloc(n, sizeof *uring->paths) : NULL;
+    if (!uring->flights || (reader->n_loose > 0 && !uring->paths))
+        return mr_error_memory(error, n * (sizeof *uring->flights + sizeof *uring->paths));
+    int ret = io_uring_queue_init(n_entries, &uring->ring, 0);
     if (ret < 0)
         return refuse_uring(error, -ret, "io_uring_setup");
     atomic_fetch_add_explicit(&n_ended, 0, memory_order_acquire);
@@ -610,6 +604,7 @@ static void destroy_uring(struct mr_reader *reader)
         atomic_fetch_add_explicit(&n_ended, 1, memory_order_release);
         io_uring_queue_exit(&uring->ring);
     }
+    free(uring->paths);
     free(uring->flights);
     free(uring);
     reader->state = NULL;

@@ -20,20 +20,24 @@ struct probe {
     struct mr_reader *reader;
     struct mr_codec *codec;
     struct mr_codec_limits limits;
+    uint64_t max_bytes;
 };
 
 static mr_status read_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out,
                            mr_error *error)
 {
     struct mr_read read;
-    mr_reader_submit(probe->reader, 0, index);
+    struct mr_part_list list;
+    mr_catalog_parts(probe->catalog, index, probe->max_bytes, &list);
+    list.n = 1; /* the image alone */
+    mr_reader_submit(probe->reader, 0, index, &list);
     if (!mr_reader_reap(probe->reader, true, &read))
         return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)index);
     mr_status status = read.status;
     if (status != MR_OK)
         mr_error_copy(error, read.error);
     else
-        status = mr_codec_open(probe->codec, read.bytes, read.len, head_out, error);
+        status = mr_codec_open(probe->codec, read.part[0].bytes, read.part[0].len, head_out, error);
     if (read.status == MR_OK && status == MR_OK)
         mr_codec_close(probe->codec);
     mr_reader_recycle(probe->reader, &read);
@@ -73,12 +77,10 @@ static mr_status find_head(const struct probe *probe, int64_t index, struct mr_i
     return status == MR_PENDING ? read_head(probe, index, head_out, error) : status;
 }
 
-static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t max_file_bytes,
-                             mr_error *error)
+static mr_status probe_table(struct probe *probe, struct mr_plan *plan, mr_error *error)
 {
     struct mr_image_head head;
-    struct mr_reader_options reader_options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = max_file_bytes};
+    struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1};
     mr_status status = mr_reader_create(probe->catalog, &reader_options, &probe->reader, error);
     if (status != MR_OK)
         return status;
@@ -99,7 +101,8 @@ static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t
 mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan,
                             const mr_loader_options *options, mr_error *error)
 {
-    struct probe probe = {.catalog = mr_dataset_catalog(dataset)};
+    struct probe probe = {.catalog = mr_dataset_catalog(dataset),
+                          .max_bytes = options->max_file_bytes};
     if (!probe.catalog)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the transform does not fix the size of encoded images from callbacks; "
@@ -109,7 +112,7 @@ mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan,
     mr_status status = mr_codec_create(&limits, &probe.codec, error);
     if (status != MR_OK)
         return status;
-    status = probe_table(&probe, plan, options->max_file_bytes, error);
+    status = probe_table(&probe, plan, error);
     mr_codec_destroy(probe.codec);
     return status;
 }

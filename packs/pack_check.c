@@ -56,10 +56,11 @@ static mr_status check_packed(struct worker *w, const struct mr_read *read, stru
     if (status != MR_OK)
         return status;
     checked->image = image;
-    status = mr_packer_try(w->packer, &image, read->bytes, error);
-    if (status == MR_OK && image.encoding == MR_PACKED_MARKED)
-        status = mr_packer_check_marks(w->packer, &image, read->bytes, read->marks, read->marks_len,
-                                       error);
+    status = mr_packer_try(w->packer, &image, read->part[0].bytes, error);
+    const struct mr_read_part *marks = mr_read_find(read, MR_FOR_MARKS);
+    if (status == MR_OK && marks)
+        status = mr_packer_check_marks(w->packer, &image, read->part[0].bytes, marks->bytes,
+                                       marks->len, error);
     return status;
 }
 
@@ -70,8 +71,7 @@ static mr_status check_file(struct worker *w, const struct mr_read *read, mr_err
 {
     const uint8_t *bytes;
     size_t len;
-    mr_status status = mr_catalog_split(w->job->catalog, read->index, read->bytes, read->len,
-                                        &bytes, &len, w->label, error);
+    mr_status status = mr_read_split(w->job->catalog, read, &bytes, &len, w->label, error);
     if (status != MR_OK || !w->job->kind->encoded)
         return status;
     const struct mr_packed_image image = {.encoding = MR_PACKED_JPEG, .orientation = 1, .len = len};

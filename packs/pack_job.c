@@ -208,10 +208,8 @@ mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read
     if (status == MR_OK)
         status = mr_packed_check(image_out, &limits, error);
     if (status == MR_OK)
-        status = mr_catalog_verify(job->catalog, read->index, read->bytes, read->len, error);
-    if (status == MR_OK && read->len < image_out->len)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%zu bytes instead of %llu", read->len,
-                              (unsigned long long)image_out->len);
+        status = mr_catalog_verify(job->catalog, read->index, read->part[0].bytes,
+                                   read->part[0].len, error);
     return status;
 }
 
@@ -219,5 +217,5 @@ mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_i
                               const struct mr_read *read, const uint8_t **file_out, size_t *len_out,
                               mr_error *error)
 {
-    return mr_packer_restore(packer, image, read->bytes, file_out, len_out, error);
+    return mr_packer_restore(packer, image, read->part[0].bytes, file_out, len_out, error);
 }

@@ -94,8 +94,7 @@ static mr_status find_file(struct worker *w, const struct mr_read *read, const u
 {
     const struct mr_pack_job *job = &w->packing->job;
     struct mr_packed_image image;
-    mr_status status = mr_catalog_split(job->catalog, read->index, read->bytes, read->len,
-                                        bytes_out, len_out, w->label, error);
+    mr_status status = mr_read_split(job->catalog, read, bytes_out, len_out, w->label, error);
     if (status != MR_OK || !w->restorer)
         return status;
     status = mr_pack_job_verify(job, read, &image, error);

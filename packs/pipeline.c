@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/packed_image.h"
 #include "base/thread.h"
 #include "dataset/file_cache.h"
 
@@ -50,7 +51,6 @@ struct slot {
 
 struct pipeline {
     const struct mr_pipeline_work *work;
-    bool whole_packs;
     struct slot *slots;
     uint8_t *results;
     uint64_t n_slots;
@@ -107,14 +107,14 @@ static uint64_t claim_position(struct pipeline *p, bool wait)
 static void submit_read(struct worker *w, uint64_t position)
 {
     struct pipeline *p = w->pipeline;
+    const struct mr_catalog *catalog = p->work->catalog;
     int64_t index = p->work->index_at(p->work->user, position);
-    if (p->whole_packs) {
-        struct mr_extent extent;
-        mr_catalog_extent_whole(p->work->catalog, index, &extent);
-        mr_reader_submit_range(w->reader, position, index, 0, extent.len);
-    } else {
-        mr_reader_submit(w->reader, position, index);
-    }
+    struct mr_part_list list;
+    struct mr_extent marks;
+    mr_catalog_parts(catalog, index, MAX_SAMPLE_BYTES, &list);
+    if (p->work->marks && mr_catalog_is_pack(catalog) && mr_catalog_marks(catalog, index, &marks))
+        mr_part_list_add(&list, marks, marks.len, MR_FOR_MARKS);
+    mr_reader_submit(w->reader, position, index, &list);
 }
 
 static void finish_item(struct pipeline *p, uint64_t position)
@@ -128,6 +128,16 @@ static void finish_item(struct pipeline *p, uint64_t position)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* If the entry in a pack's index points outside the pack, that is why the read has failed. */
+static void explain_failure(const struct mr_catalog *catalog, const struct mr_read *read,
+                            mr_error *error_out)
+{
+    struct mr_packed_image unused;
+    if (!mr_catalog_is_described(catalog) ||
+        mr_catalog_packed(catalog, read->index, &unused, error_out) == MR_OK)
+        *error_out = *read->error;
+}
+
 /* From the claim to finish_item(), only this worker uses the slot. */
 static void run_item(struct worker *w, const struct mr_read *read)
 {
@@ -136,14 +146,14 @@ static void run_item(struct worker *w, const struct mr_read *read)
     void *result = item->result;
     *item = (struct mr_pipeline_item){.position = read->tag,
                                       .index = read->index,
-                                      .read_bytes = read->len + read->marks_len,
+                                      .read_bytes = mr_read_bytes(read),
                                       .result = result};
     memset(result, 0, p->work->result_bytes);
     item->status = read->status;
     if (read->status == MR_OK)
         item->status = p->work->run(w->state, read, item);
     else
-        item->error = *read->error;
+        explain_failure(p->work->catalog, read, &item->error);
     finish_item(p, read->tag);
 }
 
@@ -261,11 +271,8 @@ static uint32_t files_per_reader(const struct pipeline *p)
 
 static mr_status make_workers(struct pipeline *p, mr_error *error)
 {
-    const struct mr_reader_options options = {.kind = MR_READER_AUTO,
-                                              .depth = AHEAD,
-                                              .max_bytes = MAX_SAMPLE_BYTES,
-                                              .max_files = files_per_reader(p),
-                                              .no_index = !p->work->marks};
+    const struct mr_reader_options options = {
+        .kind = MR_READER_AUTO, .depth = AHEAD, .max_files = files_per_reader(p)};
     mr_status status = MR_OK;
     p->workers = calloc(p->n_workers, sizeof *p->workers);
     if (!p->workers)
@@ -328,7 +335,6 @@ static void init_pipeline(struct pipeline *p, const struct mr_pipeline_work *wor
     uint64_t n = work->end - work->first;
     pthread_condattr_t monotonic;
     *p = (struct pipeline){.work = work, .claimed = work->first, .taken = work->first};
-    p->whole_packs = mr_catalog_is_pack(work->catalog);
     p->n_workers = work->n_workers < n ? work->n_workers : (uint32_t)n;
     p->ticked_ns = mr_clock_now_ns();
     pthread_condattr_init(&monotonic); /* on Linux, these calls cannot fail */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one sample and passes its bytes to the codec. Files are read whole, records as the catalog
- * describes them. The size of a packed sample is known before the read, so only the rows of a crop
- * are read.
+ * Lists the parts that one sample is read from, and passes their bytes to the codec. Files are read
+ * whole, records as the catalog describes them. The size of a packed sample is known before the
+ * read, so only the rows of a crop are read.
  *
  * Invariant: a limit on bytes does not depend on the crop. It is compared with everything that the
  * pack stores for the sample.
@@ -21,96 +21,79 @@ void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_er
     error->index = index;
 }
 
-/*
- * Find the bytes of a packed sample that the candidate's draws need. Without its marks, a sample is
- * read whole.
- */
+/* The bytes of a packed sample that the candidate's draws need. */
 static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job,
-                            bool no_index, uint64_t *offset_out, uint64_t *len_out, mr_error *error)
+                            uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
-    struct mr_packed_image image;
-    struct mr_extent whole;
-    mr_status status = mr_catalog_packed(source->catalog, job->index, &image, error);
+    const struct mr_packed_image *image = &job->hit.image;
+    if (image->len > source->max_bytes)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
+                            (unsigned long long)image->len, (unsigned long long)source->max_bytes);
+    return mr_plan_runner_range(source->runner, image, &job->draws, offset_out, len_out, error);
+}
+
+/* Replace the image of the list by the part that is needed. Without marks, all of it is needed. */
+static mr_status list_packed(const struct mr_sample_source *source, struct mr_sample_job *job,
+                             bool no_index, struct mr_part_list *list, mr_error *error)
+{
+    uint64_t offset, len;
+    struct mr_extent marks;
+    job->is_packed = true;
+    mr_status status = mr_catalog_packed(source->catalog, job->index, &job->hit.image, error);
     if (status != MR_OK) {
         error->index = job->index;
         return status;
     }
-    mr_catalog_extent_whole(source->catalog, job->index, &whole);
-    if (whole.len > source->max_bytes)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
-                              (unsigned long long)whole.len, (unsigned long long)source->max_bytes);
-    else
-        status =
-            mr_plan_runner_range(source->runner, &image, &job->draws, offset_out, len_out, error);
+    status = find_range(source, job, &offset, &len, error);
     if (status != MR_OK) {
         mr_sample_fetch_name(source->catalog, job->index, error);
         return status;
     }
-    if (source->verifies || (no_index && image.encoding == MR_PACKED_MARKED)) {
-        *offset_out = 0;
-        *len_out = whole.len;
+    bool marked = mr_catalog_marks(source->catalog, job->index, &marks);
+    job->has_marks = marked && !no_index;
+    if (source->verifies || (marked && no_index)) {
+        offset = 0;
+        len = job->hit.image.len;
     }
-    return MR_OK;
+    job->offset = offset;
+    if (job->has_marks)
+        mr_part_list_add(list, marks, marks.len, MR_FOR_MARKS);
+    return mr_catalog_restrict(source->catalog, job->index, offset, len, list, error);
 }
 
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source,
-                                 const struct mr_sample_job *job, bool no_index,
-                                 struct mr_reader *reader, mr_error *error)
+mr_status mr_sample_fetch_list(const struct mr_sample_source *source, struct mr_sample_job *job,
+                               bool no_index, struct mr_part_list *list_out, mr_error *error)
 {
-    uint64_t offset, len;
-    if (!mr_catalog_is_described(source->catalog)) {
-        mr_reader_submit(reader, job->tag, job->index);
+    job->is_packed = job->is_from_cache = job->has_marks = false;
+    mr_catalog_parts(source->catalog, job->index, source->max_bytes, list_out);
+    if (!mr_catalog_is_described(source->catalog))
         return MR_OK;
-    }
-    mr_status status = find_range(source, job, no_index, &offset, &len, error);
-    if (status == MR_OK)
-        mr_reader_submit_range(reader, job->tag, job->index, offset, len);
-    return status;
+    return list_packed(source, job, no_index || source->no_index, list_out, error);
 }
 
-/*
- * Describe a packed sample that was read. If it was read whole, the bytes after the image serve to
- * restore its file, not to decode it.
- */
-static mr_status describe_packed(const struct mr_sample_source *source, const struct mr_read *read,
-                                 struct mr_fetched *fetched, mr_error *error)
-{
-    mr_status status = mr_catalog_packed(source->catalog, read->index, &fetched->packed, error);
-    fetched->is_packed = true;
-    fetched->offset = read->offset;
-    if (status != MR_OK)
-        return status;
-    fetched->packed.marks = read->marks;
-    fetched->packed.marks_len = read->marks_len;
-    if (read->offset == 0 && fetched->len > fetched->packed.len)
-        fetched->len = (size_t)fetched->packed.len;
-    if (!source->verifies)
-        return MR_OK;
-    return mr_catalog_verify(source->catalog, read->index, read->bytes, read->len, error);
-}
-
-mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read,
+mr_status mr_sample_fetch_take(const struct mr_sample_source *source,
+                               const struct mr_sample_job *job, const struct mr_read *read,
                                void *label_out, struct mr_fetched *fetched_out, mr_error *error)
 {
     if (read->status != MR_OK) {
         *error = *read->error;
         return read->status;
     }
-    *fetched_out = (struct mr_fetched){.encoded = mr_catalog_kind(source->catalog)->encoded};
-    mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len,
-                                        &fetched_out->bytes, &fetched_out->len, label_out, error);
-    if (status == MR_OK && mr_catalog_is_described(source->catalog))
-        status = describe_packed(source, read, fetched_out, error);
+    const struct mr_read_part *image = &read->part[0];
+    const struct mr_read_part *marks = mr_read_find(read, MR_FOR_MARKS);
+    *fetched_out = (struct mr_fetched){.encoded = mr_catalog_kind(source->catalog)->encoded,
+                                       .is_packed = job->is_packed,
+                                       .offset = job->offset};
+    mr_status status = mr_read_split(source->catalog, read, &fetched_out->bytes, &fetched_out->len,
+                                     label_out, error);
+    if (job->is_packed)
+        fetched_out->packed = job->hit.image;
+    fetched_out->packed.marks = marks ? marks->bytes : NULL;
+    fetched_out->packed.marks_len = marks ? marks->len : 0;
+    if (status == MR_OK && job->is_packed && !job->is_from_cache && source->verifies)
+        status = mr_catalog_verify(source->catalog, read->index, image->bytes, image->len, error);
     error->index = read->index;
     return status;
-}
-
-bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t index)
-{
-    struct mr_packed_image image;
-    return mr_catalog_is_described(source->catalog) &&
-           mr_catalog_packed(source->catalog, index, &image, NULL) == MR_OK &&
-           image.encoding == MR_PACKED_MARKED;
 }
 
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source,

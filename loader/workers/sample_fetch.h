@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fetches one sample, from the read to its pixels: a file, a record, or the bytes of a packed
- * sample that one crop needs. For a packed sample the crop is drawn before the read, to know those
- * bytes, and again after it. Draws are counter-based, so both give the same crop.
+ * Fetches one sample, from the list of its parts to its pixels: a file, a record, or the bytes of a
+ * packed sample that one crop needs. For a packed sample the crop is drawn before the read, to know
+ * those bytes, and again after it. Draws are counter-based, so both give the same crop.
  */
 #ifndef LOADER_WORKERS_SAMPLE_FETCH_H
 #define LOADER_WORKERS_SAMPLE_FETCH_H
@@ -16,8 +16,9 @@
 struct mr_sample_source {
     const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own bytes */
     struct mr_plan_runner *runner;
-    uint64_t max_bytes; /* limit for a packed sample; for files the reader checks it */
+    uint64_t max_bytes; /* limit for the image of a sample */
     bool verifies;      /* packed samples are read whole and compared with their checksum */
+    bool no_index;      /* marks are not read, because libjpeg needs whole files */
 };
 
 /* The bytes of a sample. */
@@ -31,22 +32,19 @@ struct mr_fetched {
 };
 
 /*
- * Begin to read the candidate. With no_index the reader does not read marks, so a sample that has
- * some is read whole and decoded like a file.
+ * List the parts of the candidate that its draws need, and note in the job what they are. no_index:
+ * without its marks, so that a sample that has some is read whole and decoded like a file.
  *
- * Returns MR_OK if the reader has the read. Otherwise nothing was submitted, and error names the
- * sample: the pack's index entry makes no sense (MR_ERR_DAMAGED), or this machine cannot decode it.
+ * Returns MR_OK; otherwise error names the sample: the pack's index entry makes no sense
+ * (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source,
-                                 const struct mr_sample_job *job, bool no_index,
-                                 struct mr_reader *reader, mr_error *error);
+mr_status mr_sample_fetch_list(const struct mr_sample_source *source, struct mr_sample_job *job,
+                               bool no_index, struct mr_part_list *list_out, mr_error *error);
 
 /* Called after the read. fetched_out points into its bytes. error names the sample. */
-mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read,
+mr_status mr_sample_fetch_take(const struct mr_sample_source *source,
+                               const struct mr_sample_job *job, const struct mr_read *read,
                                void *label_out, struct mr_fetched *fetched_out, mr_error *error);
-
-/* Is this a packed sample that has marks? */
-bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t index);
 
 /* Make the candidate's pixels. error lacks the sample's name. report_out is always set. */
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source,

@@ -7,8 +7,13 @@
 #ifndef LOADER_WORKERS_SAMPLE_JOB_H
 #define LOADER_WORKERS_SAMPLE_JOB_H
 
+#include "base/packed_image.h"
 #include "base/rng.h"
+#include "cache/cache_use.h"
 #include "pinned/slot.h"
+
+/* Tags of the reads in flight in a worker, and one for a sample that was not read ahead. */
+enum { MR_MAX_AHEAD = 64, MR_SPARE_TAG = MR_MAX_AHEAD, MR_N_TAGS };
 
 struct mr_sample_job {
     struct mr_slot_view view; /* of the batch's slot */
@@ -19,13 +24,12 @@ struct mr_sample_job {
     int64_t index;     /* the candidate's dataset index; -1: there is no candidate */
     /* the candidate's draws in the batch's epoch; only copies of it are drawn from */
     struct mr_rng draws;
-    /*
-     * The read is a range of the file, found by the cache's marks of this version of the file, or
-     * only the byte arrays of a cached sample:
-     */
-    bool is_part;
-    uint64_t file_bytes;
-    int64_t mtime_ns;
+    /* What was found when the parts of the candidate were listed: */
+    bool is_packed;     /* it is described by hit.image; its read begins at byte offset of that */
+    bool is_from_cache; /* so all of hit is set */
+    bool has_marks;     /* they are read too */
+    uint64_t offset;
+    struct mr_cache_hit hit;
 };
 
 #endif

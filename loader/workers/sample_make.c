@@ -55,9 +55,10 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->source = (struct mr_sample_source){.catalog = job->catalog,
                                               .runner = maker->runner,
                                               .max_bytes = o->max_file_bytes,
-                                              .verifies = o->verify_packs};
+                                              .verifies = o->verify_packs,
+                                              .no_index = o->jpeg_decoder == MR_JPEG_STOCK};
     maker->cache =
-        mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, maker->runner);
+        mr_worker_cache_create(mr_control_cache(&job->shared), MR_N_TAGS, &maker->source);
     *maker_out = maker;
     return MR_OK;
 }
@@ -66,12 +67,12 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
 {
     if (!maker)
         return;
+    if (maker->spare)
+        mr_reader_destroy(maker->spare);
     mr_worker_cache_destroy(maker->cache);
     mr_fork_mark_fini(&maker->mark);
     if (maker->runner)
         mr_plan_runner_destroy(maker->runner);
-    if (maker->spare)
-        mr_reader_destroy(maker->spare);
     free(maker);
 }
 
@@ -140,25 +141,29 @@ bool mr_sample_make_choose(const struct mr_sample_maker *maker, struct mr_sample
     return choose_candidate(maker, job, count_damaged(maker, job));
 }
 
-enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
-                                        struct mr_reader *reader)
+const struct mr_other_files *mr_sample_make_files(const struct mr_sample_maker *maker)
 {
+    return mr_worker_cache_files(maker->cache);
+}
+
+/* plain: what the cache has, and marks, are not used. */
+static mr_status list_parts(struct mr_sample_maker *maker, struct mr_sample_job *job, bool plain,
+                            struct mr_part_list *list_out, mr_error *error)
+{
+    if (!plain && mr_worker_cache_list(maker->cache, job, list_out))
+        return MR_OK;
+    return mr_sample_fetch_list(&maker->source, job, plain, list_out, error);
+}
+
+bool mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
+                           struct mr_reader *reader)
+{
+    struct mr_part_list list;
     mr_error unused;
-    uint64_t offset, len;
-    switch (mr_worker_cache_prefetch(maker->cache, job, &offset, &len)) {
-    case MR_WORKER_CACHE_SAMPLE:
-        if (maker->control->plan.kind.n_extra == 0)
-            return MR_SUBMITTED_CACHED;
-        job->is_part = true;
-        mr_reader_submit_range(reader, job->tag, job->index, 0, 0); /* the byte arrays */
-        return MR_SUBMITTED_READ;
-    case MR_WORKER_CACHE_MARKS:
-        mr_reader_submit_range(reader, job->tag, job->index, offset, len);
-        return MR_SUBMITTED_READ;
-    case MR_WORKER_CACHE_NOTHING: break;
-    }
-    bool submitted = mr_sample_fetch_submit(&maker->source, job, false, reader, &unused) == MR_OK;
-    return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
+    if (list_parts(maker, job, false, &list, &unused) != MR_OK)
+        return false;
+    mr_reader_submit(reader, job->tag, job->index, &list);
+    return true;
 }
 
 /*
@@ -213,99 +218,90 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
-/* Store the byte arrays of the read, which may be NULL if the dataset has none. */
-static void store_extra(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                        const struct mr_read *read)
+/* Store the further members of the sample. */
+static void store_members(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                          const struct mr_read *read)
 {
-    uint64_t lens[MR_MAX_EXTRA] = {0};
-    uint32_t n_extra = maker->control->plan.kind.n_extra;
-    const uint8_t *bytes = n_extra > 0 ? read->extra : NULL;
-    if (bytes)
-        mr_catalog_extra_lengths(maker->job.catalog, read->index, lens);
-    for (uint32_t k = 0; k < n_extra; k++) {
-        mr_slot_extra_put(&job->view, maker->first_extra + k, job->place, bytes, lens[k]);
-        if (bytes)
-            bytes += lens[k];
-    }
+    uint32_t column = maker->first_extra;
+    for (uint32_t i = 0; i < read->list->n; i++)
+        if (read->list->part[i].purpose == MR_FOR_MEMBER)
+            mr_slot_extra_put(&job->view, column++, job->place, read->part[i].bytes,
+                              read->part[i].len);
 }
 
-/*
- * Make the sample from the cache. read: what mr_sample_make_submit() requested for it, or NULL.
- * False: no sample was made, so the whole file must be read.
- */
-static bool make_from_cache(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                            const struct mr_read *read)
-{
-    struct mr_fetched fetched;
-    mr_error unused;
-    bool needs_read = maker->control->plan.kind.n_extra > 0; /* byte arrays are not in the cache */
-    if (!maker->cache || (needs_read && (!read || read->status != MR_OK)))
-        return false;
-    uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
-    if (!mr_worker_cache_take(maker->cache, job, read, label_at(job), &fetched))
-        return false;
-    mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
-    count_bytes(maker, read ? fetched.packed.marks_len : fetched.len);
-    if (run_pixels(maker, job, &fetched, &unused) == MR_OK) {
-        atomic_fetch_add_explicit(&maker->record->n_cached, 1, memory_order_relaxed);
-        store_extra(maker, job, read);
-        return true;
-    }
-    mr_worker_cache_drop(maker->cache, job->index);
-    return false;
-}
-
-static mr_status make_from_bytes(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                  const struct mr_read *read, mr_error *error)
 {
     struct mr_fetched fetched;
-    mr_status status = mr_sample_fetch_take(&maker->source, read, label_at(job), &fetched, error);
+    mr_status status =
+        mr_sample_fetch_take(&maker->source, job, read, label_at(job), &fetched, error);
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
     if (status == MR_OK)
-        store_extra(maker, job, read);
+        store_members(maker, job, read);
     return status;
 }
 
-static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
+/* MR_PENDING: the entry of the cache was no help, so the file must be read. */
+static mr_status make_from_cache(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                                 const struct mr_read *read)
 {
-    struct mr_reader_options options = {.kind = MR_READER_PREAD,
-                                        .depth = 1,
-                                        .max_bytes = maker->control->options.max_file_bytes,
-                                        .no_index = true};
-    return maker->spare ? MR_OK
-                        : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
-}
-
-static mr_status read_and_make(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                               mr_error *error)
-{
-    struct mr_read read;
-    uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
-    mr_status status = open_spare(maker, error);
-    if (status == MR_OK)
-        status = mr_sample_fetch_submit(&maker->source, job, true, maker->spare, error);
-    if (status != MR_OK)
-        return status;
-    if (!mr_reader_reap(maker->spare, true, &read))
-        return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)job->index);
-    mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
-    count_bytes(maker, read.len);
-    status = make_from_bytes(maker, job, &read, error);
-    mr_reader_recycle(maker->spare, &read);
-    return status;
+    mr_error unused;
+    if (!mr_worker_cache_check(maker->cache, job, read))
+        return MR_PENDING;
+    if (make_from_parts(maker, job, read, &unused) != MR_OK) {
+        mr_worker_cache_drop(maker->cache, job->index);
+        return MR_PENDING;
+    }
+    atomic_fetch_add_explicit(&maker->record->n_cached, 1, memory_order_relaxed);
+    return MR_OK;
 }
 
 /*
- * Make the sample from its read. Damage found with marks may be the marks' fault, so the file is
- * read again without them, and that result counts.
+ * Make the sample from its read. MR_PENDING: it failed, but perhaps because of the cache or of
+ * marks, so the file must be read without them, and that result counts.
  */
 static mr_status make_from_read(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                 const struct mr_read *read, mr_error *error)
 {
-    mr_status status = make_from_bytes(maker, job, read, error);
-    bool again = status == MR_ERR_DAMAGED && mr_sample_fetch_has_marks(&maker->source, job->index);
-    return again ? read_and_make(maker, job, error) : status;
+    if (job->is_from_cache)
+        return make_from_cache(maker, job, read);
+    mr_status status = make_from_parts(maker, job, read, error);
+    if (status == MR_OK)
+        mr_worker_cache_met(maker->cache, job->index);
+    return status == MR_ERR_DAMAGED && job->has_marks ? MR_PENDING : status;
+}
+
+static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
+{
+    struct mr_reader_options options = {
+        .kind = MR_READER_PREAD, .depth = 1, .other_files = mr_sample_make_files(maker)};
+    return maker->spare ? MR_OK
+                        : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
+}
+
+/* Read the candidate now, and make it. */
+static mr_status read_and_make(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                               bool plain, mr_error *error)
+{
+    struct mr_sample_job own = *job;
+    struct mr_part_list list;
+    struct mr_read read;
+    uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
+    own.tag = MR_SPARE_TAG;
+    mr_status status = open_spare(maker, error);
+    if (status == MR_OK)
+        status = list_parts(maker, &own, plain, &list, error);
+    if (status != MR_OK)
+        return status;
+    mr_reader_submit(maker->spare, own.tag, own.index, &list);
+    if (!mr_reader_reap(maker->spare, true, &read))
+        return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)own.index);
+    mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, own.index);
+    count_bytes(maker, mr_read_bytes(&read));
+    status = make_from_read(maker, &own, &read, error);
+    mr_reader_recycle(maker->spare, &read);
+    return status;
 }
 
 static mr_status check_callback_sample(const struct mr_sample_maker *maker, const mr_sample *sample,
@@ -402,15 +398,10 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
     atomic_fetch_add_explicit(&maker->record->beat, 1, memory_order_relaxed);
     if (maker->job.callbacks)
         return make_from_callback(maker, job, error);
-    const struct mr_read *own = read && read->index == job->index ? read : NULL;
-    bool is_whole = own && !job->is_part;
-    if (!is_whole && make_from_cache(maker, job, own))
-        return MR_OK;
+    bool is_read = read && read->index == job->index;
     mr_status status =
-        is_whole ? make_from_read(maker, job, own, error) : read_and_make(maker, job, error);
-    if (status == MR_OK)
-        mr_worker_cache_met(maker->cache, job->index);
-    return status;
+        is_read ? make_from_read(maker, job, read, error) : read_and_make(maker, job, false, error);
+    return status == MR_PENDING ? read_and_make(maker, job, true, error) : status;
 }
 
 /* Describe the sample to a device. */

@@ -19,18 +19,15 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker);
 /* Set the job's candidate, which follows from its place. False if the place needs no read. */
 bool mr_sample_make_choose(const struct mr_sample_maker *maker, struct mr_sample_job *job);
 
-enum mr_submitted {
-    /* no read: the pack's index entry makes no sense; mr_sample_make_run() reports it */
-    MR_SUBMITTED_NOTHING,
-    /* the reader reads the file, or the range that the cache's marks lead to */
-    MR_SUBMITTED_READ,
-    /* mr_sample_make_run() takes it from the cache; the system reads ahead */
-    MR_SUBMITTED_CACHED,
-};
+/* Files beside those of the catalog that the reader must be able to open, or NULL. */
+const struct mr_other_files *mr_sample_make_files(const struct mr_sample_maker *maker);
 
-/* Begin to read the candidate, before the place is held. */
-enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
-                                        struct mr_reader *reader);
+/*
+ * Begin to read the candidate, before the place is held. False: no read, because the pack's index
+ * entry makes no sense; mr_sample_make_run() reports it.
+ */
+bool mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
+                           struct mr_reader *reader);
 
 /*
  * Fill the held place: sample, label, index, mask, geometry, outcome. The candidate is chosen

@@ -19,8 +19,6 @@
 #include "loader/workers/sample_make.h"
 #include "loader/workers/worker_setup.h"
 
-enum { MAX_AHEAD = 64 };
-
 struct mr_worker {
     struct mr_worker_job job;
     struct mr_control *control;
@@ -28,15 +26,9 @@ struct mr_worker {
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_reader *reader;   /* NULL with callbacks */
     struct mr_sample_maker *maker;
-    struct mr_mix_maker *mixer;                /* NULL if rows are not mixed */
-    struct mr_sample_job in_flight[MAX_AHEAD]; /* by tag */
-    uint64_t free_tags;                        /* bit t: in_flight[t] is unused */
-    /* tags of jobs whose samples are in the cache: a ring, the oldest at first_cached */
-    uint8_t cached[MAX_AHEAD];
-    uint32_t first_cached;
-    uint32_t n_cached;
-    /* reads and cached samples take turns, so that neither kind blocks the other */
-    bool reads_next;
+    struct mr_mix_maker *mixer;                   /* NULL if rows are not mixed */
+    struct mr_sample_job in_flight[MR_MAX_AHEAD]; /* by tag */
+    uint64_t free_tags;                           /* bit t: in_flight[t] is unused */
     uint32_t deaths_seen; /* control's n_deaths when this worker last swept */
 };
 
@@ -233,11 +225,8 @@ static bool submit_read(struct mr_worker *w, struct mr_sample_job *job)
 {
     job->tag = (uint32_t)__builtin_ctzll(w->free_tags);
     job->begin_ns = mr_trace_ring_begin(w->ring);
-    enum mr_submitted submitted = mr_sample_make_submit(w->maker, job, w->reader);
-    if (submitted == MR_SUBMITTED_NOTHING)
+    if (!mr_sample_make_submit(w->maker, job, w->reader))
         return false;
-    if (submitted == MR_SUBMITTED_CACHED)
-        w->cached[(w->first_cached + w->n_cached++) % MAX_AHEAD] = (uint8_t)job->tag;
     w->free_tags &= ~(UINT64_C(1) << job->tag);
     w->in_flight[job->tag] = *job;
     return true;
@@ -256,8 +245,7 @@ static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 static bool read_ahead(struct mr_worker *w)
 {
     struct mr_sample_job job = {0};
-    while ((!w->reader ||
-            mr_reader_n_busy(w->reader) + w->n_cached < w->control->options.read_ahead) &&
+    while ((!w->reader || mr_reader_n_busy(w->reader) < w->control->options.read_ahead) &&
            (find_urgent_place(w, &job) || take_ticket(w, &job)))
         if (begin_sample(w, &job))
             return true;
@@ -275,8 +263,7 @@ static bool finish_read(struct mr_worker *w)
     if (timed)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin,
                                   memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len + read.extra_len,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->bytes_read, mr_read_bytes(&read), memory_order_relaxed);
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
     make_sample(w, job, &read);
@@ -285,26 +272,12 @@ static bool finish_read(struct mr_worker *w)
     return true;
 }
 
-static bool finish_cached(struct mr_worker *w)
-{
-    struct mr_sample_job *job = &w->in_flight[w->cached[w->first_cached]];
-    w->first_cached = (w->first_cached + 1) % MAX_AHEAD;
-    w->n_cached--;
-    make_sample(w, job, NULL);
-    w->free_tags |= UINT64_C(1) << job->tag;
-    return true;
-}
-
 bool mr_worker_step(struct mr_worker *w)
 {
     struct mr_sample_job job = {0};
     if (read_ahead(w))
         return true;
-    bool reads = w->reader && mr_reader_n_pending(w->reader) > 0;
-    w->reads_next = !w->reads_next;
-    if (w->n_cached > 0 && !(reads && w->reads_next))
-        return finish_cached(w);
-    if (reads)
+    if (w->reader && mr_reader_n_pending(w->reader) > 0)
         return finish_read(w);
     if (!sweep_all_slots(w, &job))
         return mix_left_rows(w);
@@ -366,10 +339,8 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
     const mr_loader_options *o = &w->control->options;
     struct mr_reader_options options = {.kind = o->reader,
                                         .depth = o->read_ahead,
-                                        .max_bytes = o->max_file_bytes,
                                         .max_files = w->control->max_files,
-                                        /* libjpeg needs whole files */
-                                        .no_index = o->jpeg_decoder == MR_JPEG_STOCK};
+                                        .other_files = mr_sample_make_files(w->maker)};
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');
@@ -388,9 +359,9 @@ mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **w
     w->record = &job->shared.records[job->id];
     w->ring = mr_control_trace_ring(&job->shared, job->id);
     w->free_tags = UINT64_MAX;
-    mr_status status = open_reader(w, error);
+    mr_status status = mr_sample_make_create(job, &w->maker, error);
     if (status == MR_OK)
-        status = mr_sample_make_create(job, &w->maker, error);
+        status = open_reader(w, error);
     if (status == MR_OK)
         status = mr_mix_make_create(job, &w->mixer, error);
     if (status != MR_OK) {
@@ -406,9 +377,9 @@ void mr_worker_destroy(struct mr_worker *w)
     if (!w)
         return;
     mr_mix_make_destroy(w->mixer);
-    mr_sample_make_destroy(w->maker);
     if (w->reader)
         mr_reader_destroy(w->reader);
+    mr_sample_make_destroy(w->maker);
     free(w);
 }
 

@@ -16,13 +16,11 @@
 struct mr_worker_cache {
     struct mr_cache_use *use;
     struct mr_cache_fill *fill;
-    const struct mr_catalog *catalog;
-    struct mr_plan_runner *runner;
+    const struct mr_sample_source *source;
 };
 
-struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region,
-                                               const struct mr_catalog *catalog,
-                                               struct mr_plan_runner *runner)
+struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, uint32_t n_tags,
+                                               const struct mr_sample_source *source)
 {
     /*
      * A worker's libjpeg may differ from the host's. A worker that cannot pack must not record that
@@ -33,10 +31,9 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region,
     struct mr_worker_cache *cache = is_usable ? calloc(1, sizeof *cache) : NULL;
     if (!cache)
         return NULL;
-    cache->catalog = catalog;
-    cache->runner = runner;
-    if (mr_cache_use_create(region, catalog, &cache->use, NULL) == MR_OK &&
-        mr_cache_fill_create(region, catalog, &cache->fill, NULL) == MR_OK)
+    cache->source = source;
+    if (mr_cache_use_create(region, source->catalog, n_tags, &cache->use, NULL) == MR_OK &&
+        mr_cache_fill_create(region, source->catalog, &cache->fill, NULL) == MR_OK)
         return cache;
     mr_worker_cache_destroy(cache);
     return NULL;
@@ -51,103 +48,72 @@ void mr_worker_cache_destroy(struct mr_worker_cache *cache)
     free(cache);
 }
 
-/* Find the entry. If its description makes no sense, drop it. */
-static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job *job,
-                       struct mr_cache_hit *hit_out, uint64_t *offset_out, uint64_t *len_out)
+const struct mr_other_files *mr_worker_cache_files(const struct mr_worker_cache *cache)
+{
+    return cache ? mr_cache_use_files(cache->use) : NULL;
+}
+
+/* Put a range of a packed sample in place of its file. */
+static void list_sample(struct mr_sample_job *job, uint64_t offset, uint64_t len,
+                        struct mr_part_list *list)
+{
+    const struct mr_extent *entry = &job->hit.entry;
+    if (!job->hit.is_checked) {
+        offset = 0;
+        len = entry->len;
+    }
+    job->offset = offset;
+    list->part[0].max_bytes = len;
+    list->part[0].extent = (struct mr_extent){entry->file, entry->offset + offset, len};
+}
+
+/* List the marks and a range of the file. Marks do not help if the whole file is needed. */
+static bool list_marked(const struct mr_catalog *catalog, struct mr_sample_job *job,
+                        uint64_t offset, uint64_t len, struct mr_part_list *list)
 {
     mr_error unused;
-    if (!mr_cache_use_find(cache->use, job->index, hit_out))
+    if (len == job->hit.image.len)
         return false;
-    if (mr_plan_runner_range(cache->runner, &hit_out->image, &job->draws, offset_out, len_out,
-                             &unused) == MR_OK)
-        return true;
-    mr_cache_use_drop(cache->use, job->index);
-    return false;
+    job->has_marks = true;
+    job->offset = offset;
+    mr_part_list_add(list, job->hit.entry, job->hit.entry.len, MR_FOR_MARKS);
+    return mr_catalog_restrict(catalog, job->index, offset, len, list, &unused) == MR_OK;
 }
 
-enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
-                                                  struct mr_sample_job *job, uint64_t *offset_out,
-                                                  uint64_t *len_out)
+bool mr_worker_cache_list(struct mr_worker_cache *cache, struct mr_sample_job *job,
+                          struct mr_part_list *list_out)
 {
-    struct mr_cache_hit hit;
-    job->is_part = false;
-    if (!cache || !find_entry(cache, job, &hit, offset_out, len_out))
-        return MR_WORKER_CACHE_NOTHING;
-    if (hit.image.encoding != MR_PACKED_MARKED) {
-        mr_cache_use_prefetch(cache->use, &hit, *offset_out, *len_out);
-        return MR_WORKER_CACHE_SAMPLE;
-    }
-    if (*len_out == hit.image.len) /* marks do not help if the whole file is needed */
-        return MR_WORKER_CACHE_NOTHING;
-    mr_cache_use_prefetch(cache->use, &hit, 0, hit.len);
-    job->is_part = true;
-    job->file_bytes = hit.file_bytes;
-    job->mtime_ns = hit.mtime_ns;
-    return MR_WORKER_CACHE_MARKS;
-}
-
-/*
- * Was this range read from the version of the file that the entry describes, and does it have what
- * the draws need? If the read failed, the file may have changed; then the entry is dropped too.
- */
-static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job *job,
-                      const struct mr_read *read, const struct mr_cache_hit *hit, uint64_t offset,
-                      uint64_t len)
-{
-    return mr_cache_use_is_current(cache->use, job->index, hit) && read->status == MR_OK &&
-           read->offset == offset && read->len == len && job->file_bytes == hit->file_bytes &&
-           job->mtime_ns == hit->mtime_ns;
-}
-
-/* Take the marks for the range that was read. */
-static bool take_marks(struct mr_worker_cache *cache, const struct mr_sample_job *job,
-                       const struct mr_read *read, struct mr_cache_hit *hit, uint64_t offset,
-                       uint64_t len, const uint8_t **bytes_out)
-{
-    if (!read || !read_fits(cache, job, read, hit, offset, len))
+    mr_error unused;
+    uint64_t offset, len;
+    if (!cache || !mr_cache_use_find(cache->use, job->tag, job->index, &job->hit))
         return false;
-    if (!mr_cache_use_read(cache->use, hit, 0, hit->len, &hit->image.marks)) {
+    if (mr_plan_runner_range(cache->source->runner, &job->hit.image, &job->draws, &offset, &len,
+                             &unused) != MR_OK) {
         mr_cache_use_drop(cache->use, job->index);
         return false;
     }
-    *bytes_out = read->bytes;
+    mr_catalog_parts(cache->source->catalog, job->index, cache->source->max_bytes, list_out);
+    job->is_packed = job->is_from_cache = true;
+    job->has_marks = false;
+    if (job->hit.image.encoding == MR_PACKED_MARKED)
+        return list_marked(cache->source->catalog, job, offset, len, list_out);
+    list_sample(job, offset, len, list_out);
     return true;
 }
 
-static bool take_sample(struct mr_worker_cache *cache, const struct mr_sample_job *job,
-                        const struct mr_cache_hit *hit, uint64_t offset, uint64_t len,
-                        const uint8_t **bytes_out)
+bool mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                           const struct mr_read *read)
 {
-    if (mr_cache_use_read(cache->use, hit, offset, len, bytes_out))
-        return true;
-    mr_cache_use_drop(cache->use, job->index);
-    return false;
-}
-
-bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job,
-                          const struct mr_read *read, void *label_out,
-                          struct mr_fetched *fetched_out)
-{
-    struct mr_cache_hit hit;
-    uint64_t offset, len;
-    const uint8_t *bytes, *unused;
-    size_t unused_len;
-    mr_error error;
-    if (!cache || !find_entry(cache, job, &hit, &offset, &len))
+    const struct mr_read_part *entry =
+        job->has_marks ? mr_read_find(read, MR_FOR_MARKS) : &read->part[0];
+    /* first, because the file may have changed so that its read has failed */
+    if (job->has_marks && !mr_cache_use_is_current(cache->use, job->index, &job->hit))
         return false;
-    bool taken = hit.image.encoding == MR_PACKED_MARKED
-                     ? take_marks(cache, job, read, &hit, offset, len, &bytes)
-                     : take_sample(cache, job, &hit, offset, len, &bytes);
-    if (!taken)
-        return false;
-    *fetched_out = (struct mr_fetched){.bytes = bytes,
-                                       .len = (size_t)len,
-                                       .encoded = true,
-                                       .is_packed = true,
-                                       .offset = offset,
-                                       .packed = hit.image};
-    return mr_catalog_split(cache->catalog, job->index, bytes, (size_t)len, &unused, &unused_len,
-                            label_out, &error) == MR_OK;
+    if (!entry->bytes)
+        mr_cache_use_drop(cache->use, job->index);
+    return read->status == MR_OK &&
+           (job->hit.is_checked ||
+            mr_cache_use_check(cache->use, job->index, &job->hit, entry->bytes, entry->len));
 }
 
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index)

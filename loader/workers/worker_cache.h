@@ -13,36 +13,29 @@
 struct mr_worker_cache;
 
 /*
- * NULL if region is NULL or its directory does not exist any more. The arguments must outlive the
- * object.
+ * NULL if region is NULL or its directory does not exist any more. n_tags: as of jobs. The
+ * arguments must outlive the object.
  */
-struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region,
-                                               const struct mr_catalog *catalog,
-                                               struct mr_plan_runner *runner);
+struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, uint32_t n_tags,
+                                               const struct mr_sample_source *source);
 void mr_worker_cache_destroy(struct mr_worker_cache *cache);
 
-enum mr_worker_cache_has {
-    MR_WORKER_CACHE_NOTHING, /* read the file */
-    /* the bytes that the candidate's draws need; the system was asked to read them ahead */
-    MR_WORKER_CACHE_SAMPLE,
-    MR_WORKER_CACHE_MARKS, /* the marks of its file; read a range of the file */
-};
+/* The files of the cache, for the worker's reader; NULL without a cache. */
+const struct mr_other_files *mr_worker_cache_files(const struct mr_worker_cache *cache);
 
 /*
- * What does the cache have of the candidate? With MARKS, sets the range, and the file's version in
- * the job.
+ * If the cache has the candidate, list the parts that its draws need: the packed sample in place of
+ * its file, or the marks of its file and a range of it. False: read the file.
  */
-enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
-                                                  struct mr_sample_job *job, uint64_t *offset_out,
-                                                  uint64_t *len_out);
+bool mr_worker_cache_list(struct mr_worker_cache *cache, struct mr_sample_job *job,
+                          struct mr_part_list *list_out);
 
 /*
- * Take the candidate's bytes and label. fetched_out is valid until the next call. read is the range
- * that the marks have led to; NULL without marks. False: read the file.
+ * Called after the read of these parts: are the bytes right, and was the file not changed
+ * meanwhile? False: the entry is not used any more, and the file must be read.
  */
-bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job,
-                          const struct mr_read *read, void *label_out,
-                          struct mr_fetched *fetched_out);
+bool mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                           const struct mr_read *read);
 /* Drop an entry that could not be decoded. */
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index);
 

@@ -57,24 +57,24 @@ static void decode_entry(struct cache_run *run, struct mr_plan_runner *runner, i
     struct mr_cache_hit hit;
     mr_error error;
     uint64_t offset, len;
-    uint8_t *part = NULL;
-    const uint8_t *bytes;
-    assert_true(mr_cache_use_find(run->use, index, &hit));
+    uint8_t *bytes, *marks = NULL;
+    assert_true(cache_run_find(run, index, &hit));
     assert_ok(mr_plan_runner_range(runner, &hit.image, &rng, &offset, &len, &error), &error);
     if (hit.image.encoding == MR_PACKED_MARKED) {
         assert_true(len > 0);
-        bytes = part = read_file(run->rig, index, offset, &len);
-        mr_cache_use_prefetch(run->use, &hit, 0, hit.len);
+        bytes = read_file(run->rig, index, offset, &len);
         assert_true(mr_cache_use_is_current(run->use, index, &hit));
-        assert_true(mr_cache_use_read(run->use, &hit, 0, hit.len, &hit.image.marks));
+        hit.image.marks = marks = cache_run_read(run, &hit, 0, hit.entry.len);
+        assert_non_null(marks);
     } else {
-        mr_cache_use_prefetch(run->use, &hit, offset, len);
-        assert_true(mr_cache_use_read(run->use, &hit, offset, len, &bytes));
+        bytes = cache_run_read(run, &hit, offset, len);
     }
+    assert_non_null(bytes);
     assert_ok(mr_plan_runner_run_packed(runner, &hit.image, bytes, len, offset, &rng, out, &report,
                                         &error),
               &error);
-    free(part);
+    free(marks);
+    free(bytes);
 }
 
 void cache_pixels_compare(struct cache_run *run)

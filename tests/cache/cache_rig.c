@@ -99,24 +99,54 @@ void cache_run_begin(struct cache_run *run, struct cache_rig *rig,
     mr_status status = mr_cache_host_create(options ? options : &standard, rig->catalog,
                                             run->region, &run->cache, &error);
     if (status == MR_OK)
-        status = mr_cache_use_create(run->region, rig->catalog, &run->use, &error);
+        status = mr_cache_use_create(run->region, rig->catalog, 1, &run->use, &error);
     if (status == MR_OK)
         status = mr_cache_fill_create(run->region, rig->catalog, &run->fill, &error);
     assert_ok(status, &error);
+    assert_int_equal(
+        mr_file_cache_create(rig->catalog, mr_cache_use_files(run->use), 16, &run->data), 0);
 }
 
 void cache_run_end(struct cache_run *run)
 {
     mr_cache_fill_destroy(run->fill);
+    mr_file_cache_destroy(run->data);
     mr_cache_use_destroy(run->use);
     mr_cache_host_destroy(run->cache);
     munmap(run->region, run->region_bytes);
 }
 
+uint8_t *cache_run_read(struct cache_run *run, const struct mr_cache_hit *hit, uint64_t offset,
+                        uint64_t len)
+{
+    int fd = mr_file_cache_acquire(run->data, hit->entry.file);
+    uint8_t *bytes = calloc(1, len + 64);
+    size_t n = 0;
+    if (fd < 0 || mr_file_read_at(fd, hit->entry.offset + offset, bytes, len, &n) != 0 || n < len) {
+        free(bytes);
+        bytes = NULL;
+    }
+    if (fd >= 0)
+        mr_file_cache_release(run->data, hit->entry.file);
+    return bytes;
+}
+
+bool cache_run_find(struct cache_run *run, int64_t index, struct mr_cache_hit *hit_out)
+{
+    if (!mr_cache_use_find(run->use, 0, index, hit_out))
+        return false;
+    if (hit_out->is_checked)
+        return true;
+    uint8_t *bytes = cache_run_read(run, hit_out, 0, hit_out->entry.len);
+    bool good = mr_cache_use_check(run->use, index, hit_out, bytes, bytes ? hit_out->entry.len : 0);
+    free(bytes);
+    return good;
+}
+
 bool cache_run_has(struct cache_run *run, int64_t index)
 {
     struct mr_cache_hit hit;
-    return mr_cache_use_find(run->use, index, &hit);
+    return cache_run_find(run, index, &hit);
 }
 
 unsigned cache_run_count(struct cache_run *run)

@@ -28,6 +28,7 @@ struct cache_run {
     struct mr_cache_region *region;
     size_t region_bytes;
     struct mr_cache_host *cache;
+    struct mr_file_cache *data; /* open data files, as a reader has them */
     struct mr_cache_use *use;
     struct mr_cache_fill *fill;
 };
@@ -53,6 +54,12 @@ struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig);
 void cache_run_begin(struct cache_run *run, struct cache_rig *rig,
                      const struct mr_cache_host_options *options);
 void cache_run_end(struct cache_run *run);
+/* Find a sample as a worker does, with the check of its bytes at the first use. */
+bool cache_run_find(struct cache_run *run, int64_t index, struct mr_cache_hit *hit_out);
+/* A part of the bytes of an entry; 64 more are readable. NULL if it has fewer. Ownership: free().
+ */
+uint8_t *cache_run_read(struct cache_run *run, const struct mr_cache_hit *hit, uint64_t offset,
+                        uint64_t len);
 /* Act as a worker that meets each sample and is then idle. Returns how many samples it handled. */
 unsigned cache_run_fill_all(struct cache_run *run);
 bool cache_run_has(struct cache_run *run, int64_t index);

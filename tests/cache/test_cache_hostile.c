@@ -179,9 +179,11 @@ static void add_forged(struct hostile *hostile, struct mr_cache_append *append)
 static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner,
                         const struct mr_plan *plan, uint64_t epoch)
 {
-    struct mr_worker_cache *cached = mr_worker_cache_create(run->region, run->rig->catalog, runner);
-    struct mr_sample_source source = {.catalog = run->rig->catalog, .runner = runner};
-    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1 << 30};
+    struct mr_sample_source source = {
+        .catalog = run->rig->catalog, .runner = runner, .max_bytes = 1 << 30};
+    struct mr_worker_cache *cached = mr_worker_cache_create(run->region, MR_N_TAGS, &source);
+    struct mr_reader_options options = {
+        .kind = MR_READER_PREAD, .depth = 1, .other_files = mr_worker_cache_files(cached)};
     struct mr_reader *reader;
     uint8_t *out = malloc(plan->out_bytes);
     unsigned n = 0;
@@ -191,25 +193,23 @@ static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner,
         struct mr_fetched material;
         struct mr_plan_runner_report report;
         struct mr_sample_job job = {.index = i};
-        uint64_t offset, len;
+        struct mr_part_list list;
         int64_t label;
         mr_error error;
         mr_rng_init(&job.draws, 1, epoch, (uint64_t)i);
         struct mr_read read;
-        bool by_marks =
-            mr_worker_cache_prefetch(cached, &job, &offset, &len) == MR_WORKER_CACHE_MARKS;
-        if (by_marks) {
-            mr_reader_submit_range(reader, 0, i, offset, len);
-            assert_true(mr_reader_reap(reader, true, &read));
-        }
-        if (mr_worker_cache_take(cached, &job, by_marks ? &read : NULL, &label, &material)) {
-            if (mr_sample_fetch_run(&source, &job, &material, out, &report, &error) == MR_OK)
+        if (!mr_worker_cache_list(cached, &job, &list))
+            continue;
+        mr_reader_submit(reader, 0, i, &list);
+        assert_true(mr_reader_reap(reader, true, &read));
+        if (mr_worker_cache_check(cached, &job, &read)) {
+            if (mr_sample_fetch_take(&source, &job, &read, &label, &material, &error) == MR_OK &&
+                mr_sample_fetch_run(&source, &job, &material, out, &report, &error) == MR_OK)
                 n++;
             else
                 mr_worker_cache_drop(cached, i);
         }
-        if (by_marks)
-            mr_reader_recycle(reader, &read);
+        mr_reader_recycle(reader, &read);
     }
     mr_reader_destroy(reader);
     mr_worker_cache_destroy(cached);

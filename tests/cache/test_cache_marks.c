@@ -42,7 +42,7 @@ struct marked {
 
 static void begin(struct marked *m)
 {
-    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 2, .max_bytes = 1 << 30};
+    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 2};
     mr_error error;
     cache_run_begin(&m->run, &m->rig, NULL);
     assert_int_equal(
@@ -50,10 +50,12 @@ static void begin(struct marked *m)
         MR_OK);
     assert_int_equal(
         mr_plan_runner_create(&m->plan, &m->run.region->limits, false, &m->runner, &error), MR_OK);
-    assert_int_equal(mr_reader_create(m->rig.catalog, &options, &m->reader, &error), MR_OK);
-    m->cached = mr_worker_cache_create(m->run.region, m->rig.catalog, m->runner);
+    m->source = (struct mr_sample_source){
+        .catalog = m->rig.catalog, .runner = m->runner, .max_bytes = 1 << 30};
+    m->cached = mr_worker_cache_create(m->run.region, MR_N_TAGS, &m->source);
     assert_non_null(m->cached);
-    m->source = (struct mr_sample_source){.catalog = m->rig.catalog, .runner = m->runner};
+    options.other_files = mr_worker_cache_files(m->cached);
+    assert_int_equal(mr_reader_create(m->rig.catalog, &options, &m->reader, &error), MR_OK);
     m->out = malloc(m->plan.out_bytes);
     m->expected = malloc(m->plan.out_bytes);
 }
@@ -77,8 +79,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct marked *m = *state;
-    mr_worker_cache_destroy(m->cached);
     mr_reader_destroy(m->reader);
+    mr_worker_cache_destroy(m->cached);
     mr_plan_runner_destroy(m->runner);
     free(m->out);
     free(m->expected);
@@ -88,16 +90,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Submit a sample as a worker does: a range of its file is read. */
+/* Submit a sample as a worker does: its marks and a range of its file are read. */
 static void submit(struct marked *m)
 {
-    uint64_t offset, len;
+    struct mr_part_list list;
     m->job = (struct mr_sample_job){.index = INDEX};
     mr_rng_init(&m->job.draws, 3, 0, INDEX);
-    assert_int_equal(mr_worker_cache_prefetch(m->cached, &m->job, &offset, &len),
-                     MR_WORKER_CACHE_MARKS);
-    assert_true(m->job.is_part && offset > 0 && len < m->job.file_bytes);
-    mr_reader_submit_range(m->reader, 0, INDEX, offset, len);
+    assert_true(mr_worker_cache_list(m->cached, &m->job, &list));
+    assert_true(m->job.has_marks && m->job.offset > 0);
+    assert_true(list.part[0].extent.len < m->job.hit.file_bytes);
+    mr_reader_submit(m->reader, 0, INDEX, &list);
 }
 
 static void reap(struct marked *m)
@@ -108,7 +110,10 @@ static void reap(struct marked *m)
 static bool take_sample(struct marked *m)
 {
     int64_t label;
-    return mr_worker_cache_take(m->cached, &m->job, &m->read, &label, &m->fetched);
+    mr_error error;
+    return mr_worker_cache_check(m->cached, &m->job, &m->read) &&
+           mr_sample_fetch_take(&m->source, &m->job, &m->read, &label, &m->fetched, &error) ==
+               MR_OK;
 }
 
 static mr_status run(struct marked *m)
@@ -127,9 +132,12 @@ static void expect_file(struct marked *m)
     struct mr_read read;
     mr_error error;
     int64_t label;
-    assert_int_equal(mr_sample_fetch_submit(&m->source, &job, false, m->reader, &error), MR_OK);
+    struct mr_part_list list;
+    assert_int_equal(mr_sample_fetch_list(&m->source, &job, false, &list, &error), MR_OK);
+    mr_reader_submit(m->reader, 0, INDEX, &list);
     assert_true(mr_reader_reap(m->reader, true, &read));
-    assert_int_equal(mr_sample_fetch_take(&m->source, &read, &label, &fetched, &error), MR_OK);
+    assert_int_equal(mr_sample_fetch_take(&m->source, &job, &read, &label, &fetched, &error),
+                     MR_OK);
     assert_int_equal(mr_sample_fetch_run(&m->source, &job, &fetched, m->expected, &report, &error),
                      MR_OK);
     mr_reader_recycle(m->reader, &read);
@@ -236,8 +244,8 @@ static void marks_with_a_wrong_byte_decode_nothing(void **state)
 {
     struct marked *m = *state;
     struct mr_cache_hit hit;
-    assert_true(mr_cache_use_find(m->run.use, INDEX, &hit));
-    uint64_t at = hit.offset, len = hit.len;
+    assert_true(cache_run_find(&m->run, INDEX, &hit));
+    uint64_t at = hit.entry.offset, len = hit.entry.len;
     for (uint64_t i = 0; i < len; i += 1 + len / 23) {
         flip_data(m, (off_t)(at + i));
         submit(m);

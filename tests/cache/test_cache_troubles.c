@@ -135,8 +135,8 @@ static void template_at_a_rewritten_place_is_read_again(void **state)
     assert_true(mr_cache_fill_idle(b.fill));
     assert_false(cache_run_has(&a, 0));
     mr_cache_host_refresh(a.cache);
-    assert_true(mr_cache_use_find(a.use, 0, &seen_by_a));
-    assert_true(mr_cache_use_find(b.use, 0, &seen_by_b));
+    assert_true(cache_run_find(&a, 0, &seen_by_a));
+    assert_true(cache_run_find(&b, 0, &seen_by_b));
     assert_memory_equal(seen_by_a.image.template, seen_by_b.image.template,
                         sizeof *seen_by_a.image.template);
     cache_run_end(&a);

@@ -105,14 +105,42 @@ mr_dataset *open_shards(uint32_t n, const char *keys)
     return dataset;
 }
 
+/* What submit() submits for the reader that was made last. */
+static const struct mr_catalog *catalog_now;
+static uint64_t max_bytes_now;
+
 static mr_status create(const mr_dataset *dataset, const struct way *way, uint32_t depth,
-                        uint64_t max_bytes, struct mr_reader **reader_out, mr_error *error)
+                        struct mr_reader **reader_out, mr_error *error)
 {
-    struct mr_reader_options options = {.kind = way->kind,
-                                        .depth = depth,
-                                        .max_bytes = max_bytes,
-                                        .plain_descriptors = way->plain_descriptors};
+    struct mr_reader_options options = {
+        .kind = way->kind, .depth = depth, .plain_descriptors = way->plain_descriptors};
     return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
+}
+
+void submit_from(const mr_dataset *dataset, uint64_t max_bytes)
+{
+    catalog_now = mr_dataset_catalog(dataset);
+    max_bytes_now = max_bytes;
+}
+
+void submit(struct mr_reader *reader, uint64_t tag, int64_t index)
+{
+    struct mr_part_list list;
+    mr_catalog_parts(catalog_now, index, max_bytes_now, &list);
+    mr_reader_submit(reader, tag, index, &list);
+}
+
+void submit_range(struct mr_reader *reader, uint64_t tag, const struct range *range, bool marks)
+{
+    struct mr_part_list list;
+    struct mr_extent extent;
+    mr_catalog_parts(catalog_now, range->index, max_bytes_now, &list);
+    assert_int_equal(
+        mr_catalog_restrict(catalog_now, range->index, range->offset, range->len, &list, NULL),
+        MR_OK);
+    if (marks && mr_catalog_marks(catalog_now, range->index, &extent))
+        mr_part_list_add(&list, extent, extent.len, MR_FOR_MARKS);
+    mr_reader_submit(reader, tag, range->index, &list);
 }
 
 struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth,
@@ -120,8 +148,9 @@ struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, 
 {
     mr_error error = {0};
     struct mr_reader *reader;
-    if (create(dataset, way, depth, max_bytes, &reader, &error) != MR_OK)
+    if (create(dataset, way, depth, &reader, &error) != MR_OK)
         fail_msg("%s: %s", way->name, error.text);
+    submit_from(dataset, max_bytes);
     return reader;
 }
 
@@ -135,12 +164,26 @@ bool way_works(const struct way *way)
     struct mr_reader *reader;
     write_pattern("probe.bin", 0, 1);
     mr_dataset *dataset = open_list((const char *[]){"probe.bin"}, 1);
-    *answer = create(dataset, way, 1, 1, &reader, &error) == MR_OK ? 1 : -1;
+    *answer = create(dataset, way, 1, &reader, &error) == MR_OK ? 1 : -1;
     if (*answer < 0)
         print_message("not tested here: %s: %s\n", way->name, error.text);
     mr_reader_destroy(reader);
     mr_dataset_destroy(dataset);
     return *answer > 0;
+}
+
+/* The bytes of all parts, one after the other. */
+static void copy_parts(struct outcome *outcome, const struct mr_read *read)
+{
+    outcome->bytes = malloc(mr_read_bytes(read) + 1);
+    assert_non_null(outcome->bytes);
+    for (uint32_t i = 0; i < read->list->n; i++) {
+        const struct mr_read_part *part = &read->part[i];
+        memcpy(outcome->bytes + outcome->len, part->bytes, part->len);
+        for (size_t k = 0; k < 64; k++)
+            assert_int_equal(part->bytes[part->len + k], 0);
+        outcome->len += part->len;
+    }
 }
 
 static void store_outcome(struct outcome *outcome, const struct mr_read *read, size_t position)
@@ -149,14 +192,9 @@ static void store_outcome(struct outcome *outcome, const struct mr_read *read, s
     assert_int_equal(read->tag, 1000 + position);
     outcome->index = read->index;
     outcome->status = read->status;
-    outcome->len = read->len;
     if (read->status == MR_OK) {
         assert_null(read->error);
-        for (size_t i = 0; i < 64; i++)
-            assert_int_equal(read->bytes[read->len + i], 0);
-        outcome->bytes = malloc(read->len + 1);
-        assert_non_null(outcome->bytes);
-        memcpy(outcome->bytes, read->bytes, read->len);
+        copy_parts(outcome, read);
     } else {
         assert_non_null(read->error);
         assert_int_equal(read->error->status, read->status);
@@ -166,19 +204,18 @@ static void store_outcome(struct outcome *outcome, const struct mr_read *read, s
     }
 }
 
-static void submit_whole(struct mr_reader *reader, size_t i, const void *indices)
+static void submit_index(struct mr_reader *reader, size_t i, const void *indices)
 {
-    mr_reader_submit(reader, 1000 + i, ((const int64_t *)indices)[i]);
+    submit(reader, 1000 + i, ((const int64_t *)indices)[i]);
 }
 
-static void submit_range(struct mr_reader *reader, size_t i, const void *ranges)
+static void submit_one_range(struct mr_reader *reader, size_t i, const void *ranges)
 {
-    const struct range *range = (const struct range *)ranges + i;
-    mr_reader_submit_range(reader, 1000 + i, range->index, range->offset, range->len);
+    submit_range(reader, 1000 + i, (const struct range *)ranges + i, false);
 }
 
 static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n,
-                              void (*submit)(struct mr_reader *reader, size_t i, const void *what),
+                              void (*begin)(struct mr_reader *reader, size_t i, const void *what),
                               const void *what)
 {
     struct outcome *outcomes = calloc(n, sizeof *outcomes);
@@ -188,7 +225,7 @@ static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n
     size_t n_submitted = 0, n_ended = 0;
     while (n_ended < n) {
         for (; n_submitted < n && mr_reader_n_busy(reader) < depth; n_submitted++)
-            submit(reader, n_submitted, what);
+            begin(reader, n_submitted, what);
         assert_int_equal(mr_reader_n_pending(reader), n_submitted - n_ended);
         struct mr_read read;
         assert_true(mr_reader_reap(reader, true, &read));
@@ -206,13 +243,13 @@ static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n
 struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices,
                           size_t n)
 {
-    return read_n(reader, depth, n, submit_whole, indices);
+    return read_n(reader, depth, n, submit_index, indices);
 }
 
 struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges,
                             size_t n)
 {
-    return read_n(reader, depth, n, submit_range, ranges);
+    return read_n(reader, depth, n, submit_one_range, ranges);
 }
 
 struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth,
@@ -256,22 +293,22 @@ static void read_fully(int fd, uint8_t *bytes, size_t len, uint64_t offset)
 uint8_t *oracle(const mr_dataset *dataset, int64_t index, size_t *len_out)
 {
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
-    struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    uint32_t n = mr_catalog_extents(catalog, index, extents);
+    struct mr_part_list list;
     uint8_t *bytes = NULL;
     size_t len = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    mr_catalog_parts(catalog, index, NO_LIMIT, &list);
+    for (uint32_t i = 0; i < list.n; i++) {
+        const struct mr_extent *extent = &list.part[i].extent;
         char path[MR_CATALOG_PATH];
         struct stat st;
-        assert_int_equal(mr_catalog_path(catalog, extents[i].file, path), 0);
+        assert_int_equal(mr_catalog_path(catalog, extent->file, path), 0);
         int fd = openat(mr_catalog_root(catalog), path, O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);
-        size_t part =
-            extents[i].len == MR_LEN_UNKNOWN ? (size_t)st.st_size : (size_t)extents[i].len;
+        size_t part = extent->len == MR_LEN_UNKNOWN ? (size_t)st.st_size : (size_t)extent->len;
         bytes = realloc(bytes, len + part + 1);
         assert_non_null(bytes);
-        read_fully(fd, bytes + len, part, extents[i].offset);
+        read_fully(fd, bytes + len, part, extent->offset);
         len += part;
         close(fd);
     }

@@ -32,7 +32,7 @@ struct way {
 extern const struct way ways[N_WAYS];
 bool way_works(const struct way *way);
 
-/* The outcome of one read. bytes are a copy. */
+/* The outcome of one read. bytes are a copy of all parts, one after the other. */
 struct outcome {
     int64_t index;
     mr_status status;
@@ -57,6 +57,20 @@ mr_dataset *open_list(const char *const *names, size_t n);
 /* Open "records:" of the existing files "shard-0" to "shard-(n-1)". */
 mr_dataset *open_shards(uint32_t n, const char *keys);
 
+struct range {
+    int64_t index;
+    uint64_t offset;
+    uint64_t len;
+};
+
+/*
+ * Submit all parts of a sample, or a range of its image with or without its marks. They are of the
+ * dataset, and have the limit, that make_reader() or submit_from() was called with last.
+ */
+void submit_from(const mr_dataset *dataset, uint64_t max_bytes);
+void submit(struct mr_reader *reader, uint64_t tag, int64_t index);
+void submit_range(struct mr_reader *reader, uint64_t tag, const struct range *range, bool marks);
+
 struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth,
                               uint64_t max_bytes);
 /*
@@ -68,11 +82,6 @@ struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint3
 struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices,
                           size_t n);
 /* The same for ranges of samples. */
-struct range {
-    int64_t index;
-    uint64_t offset;
-    uint64_t len;
-};
 struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges,
                             size_t n);
 void free_outcomes(struct outcome *outcomes, size_t n);

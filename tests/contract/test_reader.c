@@ -322,10 +322,10 @@ static void a_bad_file_is_not_deferred_forever(void **state)
         struct mr_reader *reader = make_reader(dataset, way, 4, NO_LIMIT);
         uint32_t n_reaped = 0;
         struct mr_read read = {.index = 1};
-        mr_reader_submit(reader, 0, 0);
+        submit(reader, 0, 0);
         while (read.index != 0) {
             while (mr_reader_n_busy(reader) < 4)
-                mr_reader_submit(reader, 0, 1);
+                submit(reader, 0, 1);
             assert_true(mr_reader_reap(reader, true, &read));
             mr_reader_recycle(reader, &read);
             assert_in_range(++n_reaped, 1, 8);
@@ -397,15 +397,15 @@ static void polling_gets_every_read(void **state)
         struct mr_reader *reader = make_reader(dataset, way, 2, NO_LIMIT);
         struct mr_read reads[2];
         size_t n = 0;
-        mr_reader_submit(reader, 7, 0);
-        mr_reader_submit(reader, 8, 1);
+        submit(reader, 7, 0);
+        submit(reader, 8, 1);
         while (mr_reader_n_pending(reader) > 0)
             if (mr_reader_reap(reader, false, &reads[n]))
                 n++;
         assert_int_equal(n, 2);
         assert_int_equal(mr_reader_n_busy(reader), 2);
-        assert_int_equal(reads[0].len + reads[1].len, 70000 + 3 * MIB);
-        assert_false(reads[0].bytes == reads[1].bytes);
+        assert_int_equal(reads[0].part[0].len + reads[1].part[0].len, 70000 + 3 * MIB);
+        assert_false(reads[0].part[0].bytes == reads[1].part[0].bytes);
         mr_reader_recycle(reader, &reads[1]);
         assert_int_equal(mr_reader_n_busy(reader), 1);
         mr_reader_recycle(reader, &reads[0]);
@@ -423,7 +423,7 @@ static void depth_out_of_range_is_refused(void **state)
     for (uint32_t depth = 0; depth <= 65; depth += 65) {
         struct mr_reader *reader = (struct mr_reader *)state;
         mr_error error;
-        struct mr_reader_options options = {.depth = depth, .max_bytes = NO_LIMIT};
+        struct mr_reader_options options = {.depth = depth};
         assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, &error),
                          MR_ERR_INVALID);
         assert_null(reader);

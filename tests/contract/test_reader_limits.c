@@ -159,7 +159,7 @@ static void destroying_a_reader_leaves_nothing_in_flight(void **state)
             struct mr_reader *reader = make_reader(dataset, way, 64, NO_LIMIT);
             struct mr_read read;
             for (int64_t i = 0; i < 64; i++)
-                mr_reader_submit(reader, 0, i);
+                submit(reader, 0, i);
             for (uint32_t i = 0; i < n_reaped; i++)
                 assert_true(mr_reader_reap(reader, true, &read));
             mr_reader_destroy(reader);
@@ -179,7 +179,7 @@ static size_t read_and_measure(struct mr_reader *reader, int64_t index, int n)
     size_t resident = 0;
     for (int n_submitted = 0; n > 0; n--) {
         for (; n_submitted < n && mr_reader_n_busy(reader) < 2; n_submitted++)
-            mr_reader_submit(reader, 0, index);
+            submit(reader, 0, index);
         struct mr_read read;
         assert_true(mr_reader_reap(reader, true, &read));
         assert_int_equal(read.status, MR_OK);

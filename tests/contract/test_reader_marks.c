@@ -32,31 +32,30 @@ static void expect_bytes(const struct mr_read *read, const struct range *range, 
     if (read->status != MR_OK)
         fail_msg("%s: %s", way, read->error->text);
     assert_int_equal(read->index, range->index);
-    assert_int_equal(read->offset, range->offset);
-    assert_int_equal(read->len, range->len);
-    assert_memory_equal(read->bytes, whole + range->offset, range->len);
+    const struct mr_read_part *part = &read->part[0];
+    assert_int_equal(part->len, range->len);
+    assert_memory_equal(part->bytes, whole + range->offset, range->len);
     for (size_t i = 0; i < 64; i++)
-        assert_int_equal(read->bytes[read->len + i], 0);
+        assert_int_equal(part->bytes[part->len + i], 0);
 }
 
 static void expect_marks(const struct mr_read *read, bool some)
 {
     uint8_t want[INVENTED_MAX_MARKS];
+    const struct mr_read_part *marks = mr_read_find(read, MR_FOR_MARKS);
     if (!some) {
-        assert_null(read->marks);
-        assert_int_equal(read->marks_len, 0);
+        assert_null(marks);
         return;
     }
-    assert_non_null(read->marks);
-    assert_int_equal(read->marks_len, invented_marks((uint64_t)read->index, want));
-    assert_memory_equal(read->marks, want, read->marks_len);
+    assert_non_null(marks);
+    assert_int_equal(marks->len, invented_marks((uint64_t)read->index, want));
+    assert_memory_equal(marks->bytes, want, marks->len);
 }
 
 static struct range draw_range(const struct mr_catalog *catalog, uint64_t *seed)
 {
-    struct mr_extent whole;
     struct range range = {.index = (int64_t)(draw(seed) % N)};
-    mr_catalog_extent_whole(catalog, range.index, &whole);
+    struct mr_extent whole = mr_catalog_image(catalog, range.index);
     range.offset = draw(seed) % whole.len;
     range.len = 1 + draw(seed) % (whole.len - range.offset);
     return range;
@@ -79,8 +78,7 @@ static void marks_are_read_with_every_range(void **state)
                 struct mr_read read;
                 for (; n_submitted < N_RANGES && mr_reader_n_busy(reader) < depths[d];
                      n_submitted++)
-                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index,
-                                           ranges[n_submitted].offset, ranges[n_submitted].len);
+                    submit_range(reader, n_submitted, &ranges[n_submitted], true);
                 assert_true(mr_reader_reap(reader, true, &read));
                 expect_bytes(&read, &ranges[read.tag], way->name);
                 expect_marks(&read, is_marked((uint64_t)read.index));
@@ -92,21 +90,26 @@ static void marks_are_read_with_every_range(void **state)
     mr_dataset_destroy(dataset);
 }
 
+struct how {
+    uint64_t max_bytes;
+    uint32_t max_files;
+    bool no_marks;
+};
+
 /* Read once with one reader. */
-static void read_one(const mr_dataset *dataset, const struct way *way,
-                     struct mr_reader_options options, const struct range *range,
+static void read_one(const mr_dataset *dataset, const struct way *way, struct how how,
+                     const struct range *range,
                      void (*expect)(const struct mr_read *read, const char *way))
 {
     struct mr_reader *reader;
     struct mr_read read;
-    options.kind = way->kind;
-    options.depth = 2;
-    options.plain_descriptors = way->plain_descriptors;
+    const struct mr_reader_options options = {.kind = way->kind,
+                                              .depth = 2,
+                                              .max_files = how.max_files,
+                                              .plain_descriptors = way->plain_descriptors};
+    submit_from(dataset, how.max_bytes);
     assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, NULL), MR_OK);
-    if (range->len == UINT64_MAX)
-        mr_reader_submit(reader, 5, range->index);
-    else
-        mr_reader_submit_range(reader, 5, range->index, range->offset, range->len);
+    submit_range(reader, 5, range, !how.no_marks);
     assert_true(mr_reader_reap(reader, true, &read));
     assert_int_equal(read.tag, 5);
     expect(&read, way->name);
@@ -114,13 +117,12 @@ static void read_one(const mr_dataset *dataset, const struct way *way,
     mr_reader_destroy(reader);
 }
 
-static void read_everywhere(const mr_dataset *dataset, struct mr_reader_options options,
-                            struct range range,
+static void read_everywhere(const mr_dataset *dataset, struct how how, struct range range,
                             void (*expect)(const struct mr_read *read, const char *way))
 {
     for (const struct way *way = ways; way < ways + N_WAYS; way++)
         if (way_works(way))
-            read_one(dataset, way, options, &range, expect);
+            read_one(dataset, way, how, &range, expect);
 }
 
 static struct range whole_range(int64_t index)
@@ -148,8 +150,8 @@ static void a_whole_sample_is_read_with_its_marks(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT},
-                    (struct range){MARKED, 0, UINT64_MAX}, expect_all_with_marks);
+    read_everywhere(dataset, (struct how){.max_bytes = NO_LIMIT}, whole_range(MARKED),
+                    expect_all_with_marks);
     mr_dataset_destroy(dataset);
 }
 
@@ -157,7 +159,7 @@ static void one_open_file_is_enough(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .max_files = 1},
+    read_everywhere(dataset, (struct how){.max_bytes = NO_LIMIT, .max_files = 1},
                     whole_range(MARKED), expect_all_with_marks);
     mr_dataset_destroy(dataset);
 }
@@ -166,28 +168,11 @@ static void marks_may_be_left_out(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true},
+    read_everywhere(dataset, (struct how){.max_bytes = NO_LIMIT, .no_marks = true},
                     whole_range(MARKED), expect_all_without_marks);
     assert_int_equal(truncate(in_folder("p/marks"), 0), 0); /* the file of marks is not read */
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true},
+    read_everywhere(dataset, (struct how){.max_bytes = NO_LIMIT, .no_marks = true},
                     whole_range(MARKED), expect_all_without_marks);
-    mr_dataset_destroy(dataset);
-}
-
-static void expect_nothing(const struct mr_read *read, const char *way)
-{
-    (void)way;
-    assert_int_equal(read->status, MR_OK);
-    assert_int_equal(read->len, 0);
-    expect_marks(read, false);
-}
-
-static void an_empty_range_has_no_marks(void **state)
-{
-    (void)state;
-    mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT},
-                    (struct range){MARKED, 10, 0}, expect_nothing);
     mr_dataset_destroy(dataset);
 }
 
@@ -204,8 +189,6 @@ static void expect_words(const struct mr_read *read, const char *way)
     if (read->status != MR_ERR_DAMAGED || strcmp(read->error->text, words) != 0)
         fail_msg("%s: %s: \"%s\" instead of \"%s\"", way, mr_status_name(read->status),
                  read->status == MR_OK ? "" : read->error->text, words);
-    assert_null(read->bytes);
-    expect_marks(read, false);
 }
 
 static void marks_do_not_count_towards_the_limit(void **state)
@@ -214,18 +197,15 @@ static void marks_do_not_count_towards_the_limit(void **state)
     char cause[64];
     mr_dataset *dataset = make_pack();
     struct range all = whole_range(MARKED);
-    struct mr_extent extent;
-    mr_catalog_extents(mr_dataset_catalog(dataset), MARKED, &extent);
+    struct mr_extent extent = mr_catalog_image(mr_dataset_catalog(dataset), MARKED);
     char shard[16];
     snprintf(shard, sizeof shard, "shard-%05d", (int)extent.file);
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len}, all,
-                    expect_all_with_marks);
+    read_everywhere(dataset, (struct how){.max_bytes = all.len}, all, expect_all_with_marks);
     wanted_file = shard;
     wanted_cause = cause;
     snprintf(cause, sizeof cause, "%d bytes are above the limit of %d", (int)all.len,
              (int)all.len - 1);
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len - 1}, all,
-                    expect_words);
+    read_everywhere(dataset, (struct how){.max_bytes = all.len - 1}, all, expect_words);
     mr_dataset_destroy(dataset);
 }
 
@@ -241,9 +221,9 @@ static void a_cut_file_of_marks_is_named(void **state)
     (void)state;
     char cause[64];
     struct mr_extent extent;
-    const struct mr_reader_options options = {.max_bytes = NO_LIMIT};
+    const struct how options = {.max_bytes = NO_LIMIT};
     mr_dataset *dataset = make_pack();
-    assert_true(mr_catalog_extent_marks(mr_dataset_catalog(dataset), MARKED, &extent));
+    assert_true(mr_catalog_marks(mr_dataset_catalog(dataset), MARKED, &extent));
     uint64_t end = extent.offset + extent.len;
     assert_int_equal(truncate(in_folder("p/marks"), (off_t)end - 1), 0);
     wanted_file = "marks";
@@ -263,9 +243,8 @@ static void a_cut_shard_of_a_marked_sample_is_named(void **state)
 {
     (void)state;
     char cause[64], shard[16], path[32];
-    struct mr_extent extent;
     mr_dataset *dataset = make_pack();
-    mr_catalog_extents(mr_dataset_catalog(dataset), MARKED, &extent);
+    struct mr_extent extent = mr_catalog_image(mr_dataset_catalog(dataset), MARKED);
     snprintf(shard, sizeof shard, "shard-%05d", (int)extent.file);
     snprintf(path, sizeof path, "p/%s", shard);
     assert_int_equal(truncate(in_folder(path), (off_t)extent.offset + 1), 0);
@@ -273,7 +252,7 @@ static void a_cut_shard_of_a_marked_sample_is_named(void **state)
     wanted_cause = cause;
     snprintf(cause, sizeof cause, "file ends at byte %d, needs %d", (int)extent.offset + 1,
              (int)(extent.offset + extent.len));
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, whole_range(MARKED),
+    read_everywhere(dataset, (struct how){.max_bytes = NO_LIMIT}, whole_range(MARKED),
                     expect_words);
     mr_dataset_destroy(dataset);
 }
@@ -283,10 +262,13 @@ static void a_cut_shard_of_a_marked_sample_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(marks_are_read_with_every_range), T(a_whole_sample_is_read_with_its_marks),
-        T(one_open_file_is_enough),         T(marks_may_be_left_out),
-        T(an_empty_range_has_no_marks),     T(marks_do_not_count_towards_the_limit),
-        T(a_cut_file_of_marks_is_named),    T(a_cut_shard_of_a_marked_sample_is_named),
+        T(marks_are_read_with_every_range),
+        T(a_whole_sample_is_read_with_its_marks),
+        T(one_open_file_is_enough),
+        T(marks_may_be_left_out),
+        T(marks_do_not_count_towards_the_limit),
+        T(a_cut_file_of_marks_is_named),
+        T(a_cut_shard_of_a_marked_sample_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

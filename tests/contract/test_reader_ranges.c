@@ -116,18 +116,20 @@ static void one_reader_reads_ranges_and_whole_files(void **state)
         struct mr_reader *reader = make_reader(dataset, way, 4, NO_LIMIT);
         for (uint64_t round = 0; round < 20; round++) {
             for (uint64_t tag = 0; tag < 4; tag++) {
+                int64_t index = (int64_t)(tag / 2);
                 if (tag % 2)
-                    mr_reader_submit_range(reader, tag, (int64_t)(tag / 2), 100 * round, 1000);
+                    submit_range(reader, tag, &(struct range){index, 100 * round, 1000}, false);
                 else
-                    mr_reader_submit(reader, tag, (int64_t)(tag / 2));
+                    submit(reader, tag, index);
             }
             for (int i = 0; i < 4; i++) {
                 struct mr_read read;
                 assert_true(mr_reader_reap(reader, true, &read));
                 assert_int_equal(read.status, MR_OK);
-                assert_int_equal(read.offset, read.tag % 2 ? 100 * round : 0);
-                assert_int_equal(read.len, read.tag % 2 ? 1000 : read.index ? 2 * MIB : 5000);
-                assert_int_equal(read.bytes[7], pattern((uint64_t)read.index, read.offset + 7));
+                uint64_t offset = read.tag % 2 ? 100 * round : 0;
+                const struct mr_read_part *part = &read.part[0];
+                assert_int_equal(part->len, read.tag % 2 ? 1000 : read.index ? 2 * MIB : 5000);
+                assert_int_equal(part->bytes[7], pattern((uint64_t)read.index, offset + 7));
                 mr_reader_recycle(reader, &read);
             }
         }
@@ -245,7 +247,7 @@ static void destroying_a_reader_leaves_nothing_in_flight(void **state)
             struct mr_reader *reader = make_reader(dataset, way, 64, NO_LIMIT);
             struct mr_read read;
             for (uint64_t i = 0; i < 64; i++)
-                mr_reader_submit_range(reader, i, i % 3 == 2, i * 1000, 40000);
+                submit_range(reader, i, &(struct range){i % 3 == 2, i * 1000, 40000}, false);
             for (uint32_t i = 0; i < n_reaped; i++)
                 assert_true(mr_reader_reap(reader, true, &read));
             mr_reader_destroy(reader);

@@ -62,16 +62,16 @@ static bool read_files(struct mr_reader *reader, uint32_t depth, size_t n)
     size_t n_submitted = 0;
     for (size_t n_ended = 0; n_ended < n; n_ended++) {
         for (; n_submitted < n && mr_reader_n_busy(reader) < depth; n_submitted++)
-            mr_reader_submit(reader, n_submitted, (int64_t)(n_submitted % N_FILES));
+            submit(reader, n_submitted, (int64_t)(n_submitted % N_FILES));
         struct mr_read read;
         if (!mr_reader_reap(reader, true, &read))
             return false;
         if (read.status != MR_OK)
             fprintf(stderr, "%s\n", read.error->text);
-        if (read.status != MR_OK || read.len != file_len((uint64_t)read.index))
+        if (read.status != MR_OK || read.part[0].len != file_len((uint64_t)read.index))
             return false;
-        for (size_t i = 0; i < read.len; i++)
-            if (read.bytes[i] != pattern((uint64_t)read.index, i))
+        for (size_t i = 0; i < read.part[0].len; i++)
+            if (read.part[0].bytes[i] != pattern((uint64_t)read.index, i))
                 return false;
         mr_reader_recycle(reader, &read);
     }
@@ -81,7 +81,8 @@ static bool read_files(struct mr_reader *reader, uint32_t depth, size_t n)
 static mr_status create(const mr_dataset *dataset, mr_reader_kind kind,
                         struct mr_reader **reader_out, mr_error *error)
 {
-    struct mr_reader_options options = {.kind = kind, .depth = 4, .max_bytes = NO_LIMIT};
+    struct mr_reader_options options = {.kind = kind, .depth = 4};
+    submit_from(dataset, NO_LIMIT);
     return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
 }
 
@@ -137,19 +138,19 @@ static void refuse_enter_later(const mr_dataset *dataset)
     CHECK(create(dataset, MR_READER_URING, &reader, &error) == MR_OK);
     CHECK(read_files(reader, 4, N_FILES));
     for (int64_t i = 0; i < 3; i++)
-        mr_reader_submit(reader, 0, i + 4);
+        submit(reader, 0, i + 4);
     CHECK(mr_reader_reap(reader, true, &read));
-    mr_reader_submit(reader, 0, 7);
+    submit(reader, 0, 7);
     mr_reader_recycle(reader, &read);
     refuse(SCMP_SYS(io_uring_enter), EPERM);
     for (int i = 0; i < 3; i++) {
         CHECK(mr_reader_reap(reader, true, &read));
-        CHECK(read.status == MR_OK && read.len == file_len((uint64_t)read.index));
+        CHECK(read.status == MR_OK && read.part[0].len == file_len((uint64_t)read.index));
         mr_reader_recycle(reader, &read);
     }
     CHECK(read_files(reader, 4, N_FILES));
     for (int64_t i = 0; i < 4; i++)
-        mr_reader_submit(reader, 0, i);
+        submit(reader, 0, i);
     mr_reader_destroy(reader);
 }
 
@@ -163,12 +164,12 @@ static void refuse_ordinary_reads(const mr_dataset *dataset)
     refuse(SCMP_SYS(read), EPERM);
     CHECK(read_files(reader, 4, 3 * N_FILES));
     for (int64_t i = 2; i < 6; i++)
-        mr_reader_submit_range(reader, 0, i, 100, 1000);
+        submit_range(reader, 0, &(struct range){i, 100, 1000}, false);
     for (int i = 2; i < 6; i++) {
         struct mr_read read;
         CHECK(mr_reader_reap(reader, true, &read));
-        CHECK(read.status == MR_OK && read.len == 1000 &&
-              read.bytes[0] == pattern((uint64_t)read.index, 100));
+        CHECK(read.status == MR_OK && read.part[0].len == 1000 &&
+              read.part[0].bytes[0] == pattern((uint64_t)read.index, 100));
     }
     mr_reader_destroy(reader);
 }
@@ -184,12 +185,12 @@ static void refuse_ordinary_reads_of_shards(const mr_dataset *dataset)
     CHECK(create(shards, MR_READER_URING, &reader, &error) == MR_OK);
     refuse(SCMP_SYS(pread64), EPERM);
     for (int64_t i = 0; i < 4; i++)
-        mr_reader_submit(reader, 0, i);
+        submit(reader, 0, i);
     for (int64_t i = 0; i < 4; i++) {
         CHECK(mr_reader_reap(reader, true, &read));
-        CHECK(read.status == MR_OK && read.len == 108);
-        CHECK(read.bytes[0] == pattern(1, 200 * (uint64_t)read.index));
-        CHECK(read.bytes[100] == pattern(1, 200 * (uint64_t)read.index + 5000));
+        CHECK(read.status == MR_OK && read.part[0].len == 100 && read.part[1].len == 8);
+        CHECK(read.part[0].bytes[0] == pattern(1, 200 * (uint64_t)read.index));
+        CHECK(read.part[1].bytes[0] == pattern(1, 200 * (uint64_t)read.index + 5000));
     }
     mr_reader_destroy(reader);
     mr_dataset_destroy(shards);

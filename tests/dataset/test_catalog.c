@@ -34,23 +34,26 @@ static uint64_t digest(const struct mr_catalog *catalog)
 {
     uint64_t sum = 14695981039346656037u;
     for (int64_t i = 0; i < mr_catalog_count(catalog); i++) {
-        struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-        uint32_t n = mr_catalog_extents(catalog, i, extents);
+        struct mr_part_list list;
+        mr_catalog_parts(catalog, i, UINT64_MAX, &list);
         char path[MR_CATALOG_PATH], name[256];
         mr_catalog_name(catalog, i, name, sizeof name);
-        if (mr_catalog_path(catalog, extents[0].file, path) != 0)
+        if (mr_catalog_path(catalog, list.part[0].extent.file, path) != 0)
             return 0;
         for (const char *c = path; *c; c++)
             sum = (sum ^ (unsigned char)*c) * 1099511628211u;
         for (const char *c = name; *c; c++)
             sum = (sum ^ (unsigned char)*c) * 1099511628211u;
-        for (uint32_t k = 0; k < n; k++)
-            sum = ((sum ^ extents[k].offset) * 1099511628211u ^ extents[k].len) * 1099511628211u;
+        for (uint32_t k = 0; k < list.n; k++) {
+            const struct mr_extent *extent = &list.part[k].extent;
+            sum = ((sum ^ extent->offset) * 1099511628211u ^ extent->len) * 1099511628211u;
+        }
         uint8_t bytes[64] = {1, 2, 3};
         const uint8_t *data;
         size_t len;
         int64_t label = -1;
-        if (mr_catalog_split(catalog, i, bytes, sizeof bytes, &data, &len, &label, NULL) != MR_OK)
+        if (mr_catalog_split(catalog, i, bytes, sizeof bytes, NULL, &data, &len, &label, NULL) !=
+            MR_OK)
             return 0;
         sum = (sum ^ (uint64_t)label ^ len) * 1099511628211u;
     }

@@ -68,7 +68,7 @@ static int tear_down(void **state)
 static struct mr_file_cache *make(const struct fixture *fixture, uint32_t capacity)
 {
     struct mr_file_cache *cache;
-    assert_int_equal(mr_file_cache_create(fixture->catalog, capacity, &cache), 0);
+    assert_int_equal(mr_file_cache_create(fixture->catalog, NULL, capacity, &cache), 0);
     return cache;
 }
 

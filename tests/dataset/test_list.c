@@ -32,7 +32,7 @@ static void get_label(const mr_dataset *dataset, int64_t index, void *label)
     const uint8_t *data;
     size_t len;
     assert_int_equal(mr_catalog_split(mr_dataset_catalog(dataset), index, (const uint8_t *)"xyz", 3,
-                                      &data, &len, label, NULL),
+                                      NULL, &data, &len, label, NULL),
                      MR_OK);
     assert_int_equal(len, 3);
 }

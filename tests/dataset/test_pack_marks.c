@@ -49,17 +49,17 @@ static bool samples_are_right(const struct mr_catalog *catalog)
     bool good = mr_catalog_count(catalog) == N;
     for (int64_t i = 0; good && i < N; i++) {
         struct invented want;
-        struct mr_extent bytes, extent;
+        struct mr_extent bytes = mr_catalog_image(catalog, i), extent;
         struct mr_packed_image image;
         char path[MR_CATALOG_PATH] = "";
         uint8_t marks[INVENTED_MAX_MARKS];
         bool marked = is_marked((uint64_t)i);
         invent((uint64_t)i, &want);
-        good = mr_catalog_extents(catalog, i, &bytes) == 1 && bytes.len == want.entry.image.len &&
+        good = bytes.len == want.entry.image.len &&
                mr_catalog_packed(catalog, i, &image, NULL) == MR_OK && !image.marks &&
                (image.encoding == MR_PACKED_MARKED) == marked &&
                mr_catalog_path(catalog, bytes.file, path) == 0 && strncmp(path, "shard-", 6) == 0 &&
-               mr_catalog_extent_marks(catalog, i, &extent) == marked;
+               mr_catalog_marks(catalog, i, &extent) == marked;
         if (good && marked)
             good = mr_catalog_path(catalog, extent.file, path) == 0 && strcmp(path, "marks") == 0 &&
                    extent.file == mr_catalog_n_files(catalog) - 1 &&
@@ -108,11 +108,9 @@ static void marks_are_not_part_of_the_checksum_of_a_sample(void **state)
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
     for (int64_t i = 0; i < N; i++) {
-        struct mr_extent extent;
         invent((uint64_t)i, &want);
         size_t len = (size_t)want.entry.image.len;
-        mr_catalog_extent_whole(mr_dataset_catalog(dataset), i, &extent);
-        assert_int_equal(extent.len, len);
+        assert_int_equal(mr_catalog_image(mr_dataset_catalog(dataset), i).len, len);
         assert_int_equal(mr_catalog_verify(mr_dataset_catalog(dataset), i, want.bytes, len, NULL),
                          MR_OK);
     }
@@ -170,7 +168,7 @@ static void a_pack_without_marks_needs_no_file_of_marks(void **state)
     tree_folder(&tree, "p/marks"); /* not a file of the pack */
     mr_dataset *dataset = open_pack(&tree);
     for (int64_t i = 0; i < N; i++)
-        assert_false(mr_catalog_extent_marks(mr_dataset_catalog(dataset), i, &extent));
+        assert_false(mr_catalog_marks(mr_dataset_catalog(dataset), i, &extent));
     mr_dataset_destroy(dataset);
 }
 
@@ -194,8 +192,8 @@ static void a_sample_whose_marks_are_outside_the_file_is_damaged_and_named(void 
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     assert_error(mr_catalog_packed(catalog, 1, &image, &error), MR_ERR_DAMAGED, &error,
                  "/p/index (n01/file 1.JPEG, index 1): its entry in the index points outside");
-    assert_false(mr_catalog_extent_marks(catalog, 1, &extent));
-    assert_true(mr_catalog_extent_marks(catalog, 6, &extent));
+    assert_false(mr_catalog_marks(catalog, 1, &extent));
+    assert_true(mr_catalog_marks(catalog, 6, &extent));
     mr_dataset_destroy(dataset);
 }
 
@@ -208,7 +206,7 @@ static void an_error_may_name_the_file_of_marks(void **state)
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
-    assert_true(mr_catalog_extent_marks(catalog, 1, &extent));
+    assert_true(mr_catalog_marks(catalog, 1, &extent));
     mr_catalog_describe_file(catalog, 1, extent.file, which);
     assert_words(which, "/p/marks (n01/file 1.JPEG, index 1)");
     mr_catalog_describe_file(catalog, 1, 0, which);

@@ -91,8 +91,8 @@ static void walk_list(mr_dataset *dataset)
         char path[MR_CATALOG_PATH];
         require(mr_catalog_path(catalog, (uint64_t)i, path) == 0,
                 "a path that was checked is wrong");
-        require(mr_catalog_split(catalog, i, (const uint8_t *)"", 0, &data, &len, label, NULL) ==
-                    MR_OK,
+        require(mr_catalog_split(catalog, i, (const uint8_t *)"", 0, NULL, &data, &len, label,
+                                 NULL) == MR_OK,
                 "a label that was checked is wrong");
     }
     free(label);

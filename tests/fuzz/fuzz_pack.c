@@ -188,24 +188,33 @@ static void make_shards(const uint8_t *bytes, size_t len)
         make_file(MR_PACK_MARKS_FILE, index.marks_bytes);
 }
 
-static void ask_reader(struct mr_reader *reader, int64_t i, const struct mr_packed_image *image)
+static void ask_reader(const struct mr_catalog *catalog, struct mr_reader *reader, int64_t i,
+                       const struct mr_packed_image *image)
 {
     for (int whole = 0; whole < 2; whole++) {
+        struct mr_part_list list;
+        struct mr_extent extent;
         struct mr_read read;
-        if (whole)
-            mr_reader_submit(reader, 1, i);
-        else
-            mr_reader_submit_range(reader, 2, i, (uint64_t)i * 77, 5);
+        mr_error error = {0};
+        mr_catalog_parts(catalog, i, MAX_SHARD, &list);
+        if (!whole) {
+            mr_status status = mr_catalog_restrict(catalog, i, (uint64_t)i * 77, 5, &list, &error);
+            if (status != MR_OK) {
+                require_words(status, &error);
+                continue;
+            }
+        }
+        if (mr_catalog_marks(catalog, i, &extent))
+            mr_part_list_add(&list, extent, extent.len, MR_FOR_MARKS);
+        mr_reader_submit(reader, 1, i, &list);
         require(mr_reader_reap(reader, true, &read), "a read was lost");
         if (read.status != MR_OK)
             require_words(read.status, read.error);
-        else
-            require(read.len == (whole ? image->len : 5) &&
-                        read.marks_len == (read.len > 0 ? image->marks_len : 0) &&
-                        !read.marks == (read.marks_len == 0),
-                    "another length");
-        require(touch(read.bytes, read.len) + touch(read.marks, read.marks_len) != 1,
-                "a sum that does not occur");
+        for (uint32_t k = 0; k < list.n && read.status == MR_OK; k++) {
+            uint64_t len = k > 0 ? image->marks_len : whole ? image->len : 5;
+            require(read.part[k].len == len, "another length");
+            require(touch(read.part[k].bytes, read.part[k].len) != 1, "a sum that does not occur");
+        }
         mr_reader_recycle(reader, &read);
     }
 }
@@ -213,8 +222,7 @@ static void ask_reader(struct mr_reader *reader, int64_t i, const struct mr_pack
 static void ask_all(mr_dataset *dataset)
 {
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
-    struct mr_reader_options options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = MAX_SHARD};
+    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1};
     struct mr_reader *reader;
     uint64_t label_bytes = mr_dataset_kind(dataset)->label_bytes;
     void *label = malloc(label_bytes <= MAX_LABEL ? label_bytes : 1);
@@ -234,10 +242,10 @@ static void ask_all(mr_dataset *dataset)
         if (label_bytes <= MAX_LABEL)
             require(mr_catalog_label(catalog, i, label, &extent, NULL) == MR_OK, "no label");
         (void)mr_dataset_inspect(dataset, i, &info, &error);
-        if (mr_catalog_extent_marks(catalog, i, &extent))
+        if (mr_catalog_marks(catalog, i, &extent))
             mr_catalog_describe_file(catalog, i, extent.file, which);
         (void)mr_catalog_packed(catalog, i, &image, &error);
-        ask_reader(reader, i, &image);
+        ask_reader(catalog, reader, i, &image);
     }
     mr_reader_destroy(reader);
     free(label);

@@ -132,11 +132,11 @@ static mr_status run(void *worker, const struct mr_read *read, struct mr_pipelin
     uint64_t waiting = atomic_fetch_add(&rig->n_run, 1) + 1 - atomic_load(&rig->n_taken_seen);
     if (waiting > atomic_load(&rig->most_waiting))
         atomic_store(&rig->most_waiting, waiting);
-    size_t len = rig->reserve > 0 ? rig->reserve : read->len;
+    size_t len = rig->reserve > 0 ? rig->reserve : read->part[0].len;
     if (mr_pipeline_reserve(item, len) != MR_OK)
         return MR_ERR_NO_MEMORY;
     if (rig->reserve == 0 && len > 0)
-        memcpy(item->bytes, read->bytes, len);
+        memcpy(item->bytes, read->part[0].bytes, len);
     return MR_OK;
 }
 
@@ -275,7 +275,7 @@ static mr_status look(void *worker, const struct mr_read *read, struct mr_pipeli
 {
     (void)worker;
     (void)item;
-    assert(read->len > 0);
+    assert(read->part[0].len > 0);
     mr_test_sleep_ms(1); /* so that each worker gets its share */
     return MR_OK;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # test_extending.sh SOURCE CC FOLDER...: a kind of dataset and a reader are each added by a patch of
-# under 100 lines. Applies both to a copy of the sources and compiles only the rooms that they
+# under 120 lines. Applies both to a copy of the sources and compiles only the rooms that they
 # concern. FOLDER: where outside headers are.
 set -eu
 
@@ -25,7 +25,7 @@ cp -R "$source/base" "$source/dataset" "$source/include" "$source/loader" "$here
 cd "$work/tree"
 for name in dataset_kind reader; do
     lines=$(wc -l <"$here/$name.patch")
-    test "$lines" -lt 100 || fail "$name.patch has $lines lines"
+    test "$lines" -lt 120 || fail "$name.patch has $lines lines"
     patch -p1 --no-backup-if-mismatch <"$here/$name.patch" >"$work/log" ||
         fail "$name.patch: $(cat "$work/log")"
 done
@@ -35,7 +35,7 @@ names=$(sed -n '/^set(sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/
 sources="extended.c dataset/reader_uring_absent.c $(echo base/*.c)"
 for name in $names; do sources="$sources dataset/$name"; done
 case $sources in
-*dataset/flat.c*dataset/reader_lseek.c*) ;;
+*dataset/flat.c*dataset/reader_slow.c*) ;;
 *) fail "CMakeLists.txt does not name the new files" ;;
 esac
 
