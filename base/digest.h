@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/export.h"
 #include "base/rng.h"
 
 enum { MR_DIGEST_BLOCK = 32 };
@@ -97,5 +98,11 @@ static inline uint64_t mr_digest_end(struct mr_digest *digest, uint64_t tag)
     mr_digest_mix(digest, (const uint64_t[4]){digest->len, tag, 0, 0});
     return digest->key[0];
 }
+
+/*
+ * A seed for a purpose, derived from the seed of a run: mr_seed() with a tag as its comment defines
+ * it, 0 or rank + 1. purpose NULL is "".
+ */
+MR_BASE_EXPORT uint64_t mr_seed_derive(uint64_t seed, const char *purpose, uint64_t tag);
 
 #endif

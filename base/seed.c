@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Derives a seed for each purpose and rank from the seed of a run. */
-#include "base/seed.h"
+#include "base/digest.h"
 
 #include <string.h>
-
-#include "base/digest.h"
 
 #include <millrace/status.h>
 

@@ -11,7 +11,7 @@
 
 #include <millrace/cache.h>
 
-#include "base/out_struct.h"
+#include "base/public_struct.h"
 #include "base/xxh3.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"

@@ -15,7 +15,7 @@
 
 #include "base/exif.h"
 #include "base/image_format.h"
-#include "base/out_struct.h"
+#include "base/public_struct.h"
 #include "base/packed_image.h"
 #include "base/ppm_header.h"
 #include "dataset/dataset.h"

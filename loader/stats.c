@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/out_struct.h"
+#include "base/public_struct.h"
 #include "dataset/dataset.h"
 #include "loader/loader.h"
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/options.h"
-#include "base/out_struct.h"
+#include "base/public_struct.h"
 #include "transforms/packed.h"
 
 enum { MAX_WORKERS = 256, MAX_SIDE = 65500 /* of a JPEG */, MAX_QUALITY = 100 };

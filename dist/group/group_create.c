@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "base/struct_init.h"
+#include "base/public_struct.h"
 #include "dist/group/group_keys.h"
 #include "dist/group/late_ranks.h"
 #include "dist/group/module.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/seed.h"
+#include "base/digest.h"
 #include "dist/group/collectives.h"
 #include "dist/group/work.h"
 

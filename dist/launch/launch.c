@@ -13,8 +13,7 @@
 #include "base/log.h"
 #include "base/os_words.h"
 #include "base/options.h"
-#include "base/struct_init.h"
-#include "base/out_struct.h"
+#include "base/public_struct.h"
 #include "base/regular_file.h"
 #include "dist/launch/launch_monitor.h"
 

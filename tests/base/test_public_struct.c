@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structs that the library fills in, with the sizes of older callers and with wrong sizes. */
-#include "base/out_struct.h"
+#include "base/public_struct.h"
 #include "tests/support/assert_words.h"
 
 #include <setjmp.h>
