@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-calls: measures the image operations alone, each with every set of loops, on
- * photographs of 224 x 224 pixels in memory. METHOD.md defines the columns.
+ * millrace-bench-calls: measures the image operations alone, with the loops for each kind of CPU,
+ * on photographs of 224 x 224 pixels in memory. METHOD.md defines the columns.
  */
 #include "bench/arguments.h"
 #include "bench/engine.h"

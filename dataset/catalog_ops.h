@@ -35,7 +35,7 @@ struct mr_catalog {
 
 /*
  * The functions of catalog.h with the same names, for one scheme. index and file are in range. The
- * functions for described samples are all set or all NULL.
+ * functions for described samples (mr_catalog_is_described()) are all set or all NULL.
  */
 struct mr_catalog_ops {
     /*
@@ -65,8 +65,8 @@ struct mr_catalog_ops {
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
     /*
-     * file NULL: the file with the bytes of the sample. The function NULL: the description is the
-     * name with the index in parentheses.
+     * Describe a sample for an error about one of its files; if file is NULL, about the file with
+     * its bytes. If the function is NULL, the name and the index in parentheses describe it.
      */
     void (*which)(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
                   char which_out[MR_CATALOG_DESCRIPTION]);

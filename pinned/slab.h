@@ -51,8 +51,8 @@ mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t le
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);
 
 /*
- * Ask for transparent huge pages, for a mapping that touches the memory first. slab->pages says
- * whether the kernel agreed.
+ * Ask the kernel for transparent huge pages, for the pages that this process is the first to touch.
+ * slab->pages says whether it agreed.
  */
 void mr_slab_ask(struct mr_slab *slab);
 

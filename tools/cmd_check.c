@@ -55,8 +55,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 }
 
 /*
- * Print the file's path as it begins in the user's argument, without an index, which means nothing
- * for a folder.
+ * Print the file's path, beginning with the folder as the user wrote it. There is no index, because
+ * it means nothing for a folder.
  */
 static void print_file(const struct check *check, int64_t index, const char *text)
 {

@@ -41,8 +41,8 @@ struct mr_nccl_engine {
     atomic_bool is_ended;
 
     pthread_mutex_t pool_lock;
-    struct mr_nccl_ticket *tickets; /* not in use */
-    struct mr_nccl_stage *stages;   /* not in use */
+    struct mr_nccl_ticket *tickets; /* a list of the free ones */
+    struct mr_nccl_stage *stages;   /* likewise */
 
     struct mr_nccl_metric_sums *metric_sums; /* used by the caller's thread only */
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # test_halves.sh: configures millrace where other packages are half there: a runtime without
-# headers, a header without its library, a .pc file that points nowhere, an old version. Every
-# optional part is then left out, the summary names what is missing, and only what is needed ends
-# the configuration. Once they are complete, the next configuration finds them. The packages are
-# files made here; nothing of the machine is found except for the compilers.
+# headers, a header without its library, a .pc file that points nowhere, an old version. If millrace
+# can do without the package, it leaves the optional part out and the summary names what is missing;
+# otherwise the configuration fails. Once the packages are complete, the next configuration finds
+# them. They are files made here; nothing of the machine is found except for the compilers.
 set -eu
 
 folder=$(mktemp -d)
@@ -37,8 +37,8 @@ END
     touch "$place/include/$4" "$place/lib/lib$3.so" "$place/lib/lib$3.a"
 }
 
-# Its wrapper is one of Open MPI's kind: it compiles, and says how. FindMPI also looks where the
-# compiler does, so the library has a name that no machine has.
+# Its mpicc works as Open MPI's does: it compiles, and prints its flags if asked by -showme. FindMPI
+# also looks where the compiler does, so the library has a name that no machine has.
 make_mpi() {
     mkdir "$place/mpi"
     cat >"$place/mpi/mpi.h" <<END
@@ -62,7 +62,7 @@ END
     chmod +x "$place/bin/mpicc"
 }
 
-# nvcc compiles nothing.
+# Its nvcc compiles nothing.
 make_cuda() {
     cuda=$place/cuda
     mkdir -p "$cuda/bin" "$cuda/lib64" "$cuda/include"
@@ -104,8 +104,8 @@ make_place() {
     make_cuda 13000 13.0
 }
 
-# configure [OPTIONS]: from nothing, but for what the first one has found out about the compilers.
-# Prints what follows in $log.
+# configure [OPTIONS]: configures in a new folder, which has only what the first configuration found
+# out about the compilers. What CMake prints is in $log.
 configure() {
     log=$folder/log
     rm -rf "$folder/build"
@@ -127,8 +127,8 @@ has() {
     grep -qF -- " $1" "$log" || fail "$case: not printed: $1: $(cat "$log")"
 }
 
-# ends CASE WORDS [OPTIONS]: what is needed, or was asked for by name, ends the configuration; WORDS
-# say what is missing.
+# ends CASE WORDS [OPTIONS]: the configuration fails, because something is missing that is needed or
+# was asked for by name. WORDS say what.
 ends() {
     case=$1
     words=$2
@@ -175,7 +175,7 @@ make_place
 goes_on everything
 has_everything
 mkdir "$folder/compilers"
-cp -r "$folder/build/CMakeFiles"/[0-9]* "$folder/compilers/" # of CMake's version
+cp -r "$folder/build/CMakeFiles"/[0-9]* "$folder/compilers/" # named after CMake's version
 
 make_place
 (cd "$place/include" &&

@@ -97,7 +97,7 @@ static bool reopen_with_ten(struct mr_place *place, uint64_t held)
     return mr_place_reopen(place, held, 10);
 }
 
-/* The moves out of BUSY: the state they lead to, and the word for which each must fail. */
+/* The moves out of BUSY, and the state and the blame of the word after each. */
 static const struct {
     move_fn move;
     enum mr_place_state to;

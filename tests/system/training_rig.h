@@ -19,12 +19,12 @@
 
 enum { TRAINING_MAX_ARGS = 32, TRAINING_ANY = -1 };
 
-/* The arguments of a run, and its output: folder/out-NAME. */
+/* The arguments of a run, and where its files are. */
 struct training_run {
     const char *name;
     uint32_t n_ranks;
-    char out[300];
-    char log[300]; /* its output */
+    char out[300]; /* the folder for its checkpoints and log.tsv */
+    char log[300]; /* the file with what it prints */
     char data_option[320];
     char out_option[320];
     char options[700];
@@ -51,7 +51,7 @@ int training_finish(pid_t pid);
 void training_show(const struct training_run *run);
 /* Start the run; it must end with status 0. */
 void training_run(const struct training_run *run);
-/* Does its output contain these words? */
+/* Has it printed these words? */
 bool training_said(const struct training_run *run, const char *words);
 
 /* The last line of log.tsv, which must have n lines; TRAINING_ANY: any number. */

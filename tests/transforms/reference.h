@@ -38,8 +38,8 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
 
 /*
  * All operations, as the plan of the transform should run them. False if torchvision would raise.
- * Image operations are the room's own (test_image_calls.c has Pillow's bytes), one call at a time
- * in plain C: this tests what is between them.
+ * Image operations are run by the library, one call at a time in plain C, because
+ * test_image_calls.c compares them with Pillow: the reference is for what is between them.
  */
 bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan,
                    struct mr_rng *rng);

@@ -107,7 +107,8 @@ static void operations_give_the_bytes_of_pillow(void **state)
 }
 
 /*
- * The answers to a question, and how many samples gave each. The last answer stands for all others.
+ * The calls that a policy may draw, as text, and how often timm (wanted) and millrace (counts) drew
+ * each. The last entry counts all other calls.
  */
 struct outcomes {
     uint32_t n;

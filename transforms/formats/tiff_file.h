@@ -69,8 +69,8 @@ mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_lim
 void mr_tiff_file_close(struct mr_tiff_file *file);
 
 /*
- * Read the first n_rows rows of piece i, which has them. Samples of 16 and 32 bits are in this
- * machine's byte order.
+ * Read the first n_rows rows of piece i, which has at least so many. Samples of 16 and 32 bits are
+ * in this machine's byte order.
  */
 mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows,
                                   uint8_t *out, mr_error *error);

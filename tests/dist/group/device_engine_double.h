@@ -15,10 +15,10 @@ enum { DEVICE_DOUBLE_RANKS = 8 };
 struct device_double_rank {
     atomic_bool is_held;      /* its tickets do not end */
     atomic_ullong held_above; /* with is_held: only those above this number */
-    atomic_ullong fails_at;   /* issuing this collective returns... */
-    atomic_int issue_status;  /* ...once */
-    atomic_ullong breaks_at;  /* testing this collective returns... */
-    atomic_int test_status;   /* ...always */
+    atomic_ullong fails_at;   /* the collective whose issue returns issue_status, once */
+    atomic_int issue_status;
+    atomic_ullong breaks_at; /* the collective whose tests all return test_status */
+    atomic_int test_status;
     atomic_int health_status;
     atomic_bool is_connecting; /* issue waits until it is false, the deadline, or stop */
     atomic_bool ignores_stop;  /* issue ignores deadline and stop, but not abort */
@@ -39,8 +39,8 @@ struct device_double {
     atomic_bool
         is_apart; /* ranks are processes and exchange nothing, so no collective of two ranks ends */
     atomic_bool shows_one; /* "cuda:local" is cuda:0 on each rank */
-    atomic_bool
-        is_strict; /* if a rank disconnects, collectives whose end a rank has not tested fail */
+    /* after a rank has disconnected, tests of collectives that have not ended fail */
+    atomic_bool is_strict;
     atomic_uint n_misuses; /* calls that the table forbids; each is printed */
 };
 

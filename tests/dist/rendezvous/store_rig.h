@@ -13,7 +13,7 @@
 
 #define RIG_RUN UINT64_C(0x1234abcd5678)
 
-/* Restart 3 of RIG_RUN, no token, default times. */
+/* The identity of restart 3 of the run RIG_RUN, without a token, with the default times. */
 struct mr_store_identity rig_identity(uint32_t world_size);
 struct mr_store *rig_start(const struct mr_store_identity *identity);
 /* To 127.0.0.1, for at most 10 s. */
