@@ -108,7 +108,8 @@ const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog)
 
 uint64_t mr_catalog_n_files(const struct mr_catalog *catalog)
 {
-    return catalog->header->n_files;
+    const struct mr_catalog_header *header = catalog->header;
+    return header->n_files * (catalog->ops->loose_files ? 1 + header->kind.n_extra : 1);
 }
 
 const char *mr_catalog_absolute_root(const struct mr_catalog *catalog)
@@ -188,7 +189,7 @@ mr_status mr_catalog_restrict(const struct mr_catalog *catalog, int64_t index, u
 
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
 {
-    assert(file < catalog->header->n_files);
+    assert(file < mr_catalog_n_files(catalog));
     return catalog->ops->path(catalog, file, path_out);
 }
 
@@ -229,10 +230,15 @@ void mr_catalog_describe(const struct mr_catalog *catalog, int64_t index,
 void mr_catalog_describe_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
                               char which_out[MR_CATALOG_DESCRIPTION])
 {
-    if (catalog->ops->which)
+    char name[MR_CATALOG_DESCRIPTION - 32];
+    if (catalog->ops->which) {
         catalog->ops->which(catalog, index, &file, which_out);
-    else
+    } else if (catalog->ops->loose_files) {
+        mr_catalog_region_name(catalog, index, file, "", name, sizeof name);
+        snprintf(which_out, MR_CATALOG_DESCRIPTION, "%s (index %" PRId64 ")", name, index);
+    } else {
         mr_catalog_describe(catalog, index, which_out);
+    }
 }
 
 void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index,

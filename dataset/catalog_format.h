@@ -44,7 +44,9 @@ enum mr_catalog_section {
                             its slash */
     MR_SECTION_ABSOLUTE, /* NUL-terminated: the absolute path of the root */
     MR_SECTION_MEMBERS,  /* struct mr_catalog_member, by sample */
-    MR_SECTION_EXTRA,    /* struct mr_catalog_extra: kind.n_extra for each sample */
+    MR_SECTION_EXTRA,    /* struct mr_catalog_extra: kind.n_extra for each sample. In a catalog of a
+                            folder: NUL-terminated texts, the absolute path of the folder and the
+                            suffix of each member */
     MR_CATALOG_N_SECTIONS
 };
 
@@ -110,7 +112,7 @@ struct mr_catalog_header {
     uint32_t scheme;
     uint64_t total_bytes;
     uint64_t n_samples;
-    uint64_t n_files;
+    uint64_t n_files;          /* without further members that are loose files */
     uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;

@@ -49,8 +49,27 @@ bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index,
 static int find_path(const struct mr_catalog *catalog, uint64_t file,
                      char path_out[MR_CATALOG_PATH])
 {
-    struct mr_list_line line;
-    return find_line(catalog, file, &line) ? mr_list_line_path(&line, path_out) : -EINVAL;
+    uint64_t n = catalog->header->n_files;
+    struct mr_list_line line, further;
+    if (!find_line(catalog, file % n, &line))
+        return -EINVAL;
+    if (file < n)
+        return mr_list_line_path(&line, path_out);
+    return mr_list_line_further(&line, file / n - 1, &further)
+               ? mr_list_line_path(&further, path_out)
+               : -EINVAL;
+}
+
+/* An empty field, or one that was overwritten, is no member. */
+static void find_members(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent members_out[MR_MAX_MEMBERS])
+{
+    struct mr_list_line line, further;
+    bool found = find_line(catalog, (uint64_t)index, &line);
+    mr_catalog_region_member_files(catalog, index, members_out);
+    for (uint32_t k = 0; k < catalog->header->kind.n_extra; k++)
+        if (!found || !mr_list_line_further(&line, k, &further) || further.path_len == 0)
+            members_out[k].len = 0;
 }
 
 static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
@@ -75,6 +94,7 @@ const struct mr_catalog_ops mr_catalog_list_ops = {
     .attach = attach_list,
     .detach = detach_list,
     .image = mr_catalog_region_whole_file,
+    .members = find_members,
     .path = find_path,
     .name = mr_catalog_region_file_name,
     .label = parse_label,

@@ -199,6 +199,15 @@ struct mr_extent mr_catalog_region_whole_file(const struct mr_catalog *catalog, 
     return (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
 }
 
+void mr_catalog_region_member_files(const struct mr_catalog *catalog, int64_t index,
+                                    struct mr_extent members_out[MR_MAX_MEMBERS])
+{
+    const struct mr_catalog_header *header = catalog->header;
+    for (uint32_t k = 0; k < header->kind.n_extra; k++)
+        members_out[k] = (struct mr_extent){.file = header->n_files * (k + 1) + (uint64_t)index,
+                                            .len = MR_LEN_UNKNOWN};
+}
+
 void mr_catalog_region_file_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
                                  size_t size)
 {

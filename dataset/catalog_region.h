@@ -47,6 +47,12 @@ void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uin
                             const char *suffix, char *name_out, size_t size);
 
 /*
+ * For schemes with one file per sample: further member k of the sample is the file with the number
+ * n_files * (k + 1) + index.
+ */
+void mr_catalog_region_member_files(const struct mr_catalog *catalog, int64_t index,
+                                    struct mr_extent members_out[MR_MAX_MEMBERS]);
+/*
  * For schemes with one file per sample: the extent and the path of the file with the number of the
  * sample.
  */

@@ -113,3 +113,9 @@ mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form
         status = add_item(spec, key, form, item, list_out, error);
     return status;
 }
+
+void mr_extra_declare(const struct mr_extra_list *list, struct mr_sample_kind *kind)
+{
+    kind->n_extra = list->n;
+    memcpy(kind->extra, list->extra, sizeof list->extra);
+}

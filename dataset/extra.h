@@ -27,4 +27,7 @@ struct mr_extra_list {
 mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form,
                          struct mr_extra_list *list_out, mr_error *error);
 
+/* The samples have these members. */
+void mr_extra_declare(const struct mr_extra_list *list, struct mr_sample_kind *kind);
+
 #endif

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/words.h"
+#include "dataset/extra.h"
 #include "dataset/spec.h"
 #include "dataset/catalog_build.h"
 
@@ -94,6 +95,7 @@ struct listing {
     const char *root_path; /* for messages */
     const mr_dataset_options *options;
     bool unlabelled;
+    struct mr_extra_list extra;
     struct mr_catalog_builder builder;
     uint64_t n_found;
     /* Of the current class: */
@@ -404,12 +406,43 @@ static mr_status list_labelled(struct listing *listing, mr_error *error)
     return status;
 }
 
+/* Its absolute path is stored: a later chdir() has no effect, and workers need no descriptor. */
+static mr_status add_member_folder(struct mr_bytes *texts, const char *folder, const char *suffix,
+                                   mr_error *error)
+{
+    char absolute[PATH_MAX];
+    int fd = -1;
+    mr_status status = mr_kind_open_root(folder, &fd, absolute, error);
+    if (status < 0)
+        return status;
+    close(fd);
+    if (!*absolute)
+        return mr_error_set(error, MR_ERR_IO, "the absolute path of the folder %s is not known",
+                            folder);
+    status = mr_bytes_append(texts, absolute, strlen(absolute) + 1, error);
+    return status < 0 ? status : mr_bytes_append(texts, suffix, strlen(suffix) + 1, error);
+}
+
+static mr_status add_members(struct listing *listing, mr_error *error)
+{
+    const struct mr_extra_list *extra = &listing->extra;
+    struct mr_catalog_builder *builder = &listing->builder;
+    mr_status status = MR_OK;
+    for (uint32_t k = 0; status == MR_OK && k < extra->n; k++)
+        status = add_member_folder(&builder->sections[MR_SECTION_EXTRA], extra->folders[k],
+                                   extra->suffixes[k], error);
+    mr_extra_declare(extra, &builder->header.kind);
+    return status;
+}
+
 static mr_status build_catalog(struct listing *listing, const char *absolute, int *fd_out,
                                mr_error *error)
 {
     struct mr_catalog_header *header = &listing->builder.header;
     mr_status status =
         mr_catalog_builder_root(&listing->builder, listing->root_path, absolute, error);
+    if (status == MR_OK)
+        status = add_members(listing, error);
     if (status == MR_OK)
         status =
             listing->unlabelled ? list_unlabelled(listing, error) : list_labelled(listing, error);
@@ -422,32 +455,31 @@ static mr_status build_catalog(struct listing *listing, const char *absolute, in
     return mr_catalog_builder_finish(&listing->builder, fd_out, error);
 }
 
-static mr_status take_label(struct mr_spec *spec, bool *unlabelled_out, mr_error *error)
+static mr_status take_keys(struct mr_spec *spec, struct listing *listing, mr_error *error)
 {
     const char *text = mr_spec_take(spec, "label");
     if (text && !mr_word_is(text, "none") && !mr_word_is(text, "folder"))
         return mr_error_set(error, MR_ERR_INVALID,
                             "label '%s' of imagefolder is neither folder nor none", text);
-    *unlabelled_out = text && mr_word_is(text, "none");
-    return mr_spec_finish(spec, "label", error);
+    listing->unlabelled = text && mr_word_is(text, "none");
+    mr_status status =
+        mr_extra_parse(spec, "extra", "NAME:BYTES:SUFFIX:DIR", &listing->extra, error);
+    return status < 0 ? status : mr_spec_finish(spec, "label, extra", error);
 }
 
 mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options,
                               int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     char absolute[PATH_MAX];
-    bool unlabelled = false;
-    mr_status status = take_label(spec, &unlabelled, error);
+    struct listing listing = {.root_path = spec->paths[0], .options = options};
+    mr_status status = take_keys(spec, &listing, error);
     if (status == MR_OK)
         status = mr_kind_open_root(spec->paths[0], &fds_out[MR_CATALOG_FD_ROOT], absolute, error);
     if (status < 0)
         return error && (error->os_error == ENOENT || error->os_error == ENOTDIR)
                    ? mr_spec_no_folder(spec, error->os_error, error)
                    : status;
-    struct listing listing = {.root = fds_out[MR_CATALOG_FD_ROOT],
-                              .root_path = spec->paths[0],
-                              .options = options,
-                              .unlabelled = unlabelled};
+    listing.root = fds_out[MR_CATALOG_FD_ROOT];
     status = mr_catalog_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);
     if (status == MR_OK)
         status = build_catalog(&listing, absolute, &fds_out[MR_CATALOG_FD_REGION], error);

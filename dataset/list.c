@@ -36,6 +36,7 @@ struct scan {
     uint64_t line_shift; /* 1 if a line of class names precedes it */
     locale_t c_locale;
     mr_dtype dtype; /* MR_DTYPE_DEFAULT: derived from the labels */
+    const struct mr_extra_list *extra;
     uint64_t n_lines;
     struct mr_label_form form; /* of all lines; n is the count of the first line */
     uint64_t huge_line;        /* the first line with an integer beyond int64 */
@@ -60,6 +61,34 @@ static int check_path(const struct mr_list_line *line)
         !memchr(line->path, '\\', line->path_len) && !memchr(line->path, '\0', line->path_len))
         return 0;
     return mr_list_line_path(line, path);
+}
+
+static mr_status fail_path(const struct scan *scan, int rc, mr_error *error)
+{
+    return fail_line(
+        scan, scan->n_lines, error,
+        rc == -ENAMETOOLONG
+            ? "the path has more than 4095 bytes"
+            : "the path is empty, or has a zero byte, or a backslash not followed by t, n or \\");
+}
+
+/* A path after the label may be empty: the sample does not have this member. */
+static mr_status check_further(const struct scan *scan, const struct mr_list_line *line,
+                               mr_error *error)
+{
+    struct mr_list_line further;
+    uint64_t n = mr_list_line_n_further(line);
+    if (n != scan->extra->n)
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s:%" PRIu64 ": the line has %" PRIu64
+                            " further paths, the key extra names %" PRIu32,
+                            scan->path, scan->n_lines + scan->line_shift, n, scan->extra->n);
+    for (uint64_t k = 0; k < n && mr_list_line_further(line, k, &further); k++) {
+        int rc = further.path_len > 0 ? check_path(&further) : 0;
+        if (rc < 0)
+            return fail_path(scan, rc, error);
+    }
+    return MR_OK;
 }
 
 static mr_status check_label(struct scan *scan, const struct mr_list_line *line, mr_error *error)
@@ -105,13 +134,11 @@ static mr_status check_line(struct scan *scan, const char *text, size_t len, voi
         return fail_line(scan, scan->n_lines, error,
                          len ? "no tab between path and label" : "the line is empty");
     int rc = check_path(&line);
-    if (rc == -ENAMETOOLONG)
-        return fail_line(scan, scan->n_lines, error, "the path has more than 4095 bytes");
     if (rc < 0)
-        return fail_line(
-            scan, scan->n_lines, error,
-            "the path is empty, or has a zero byte, or a backslash not followed by t, n or \\");
-    mr_status status = check_label(scan, &line, error);
+        return fail_path(scan, rc, error);
+    mr_status status = check_further(scan, &line, error);
+    if (status == MR_OK)
+        status = check_label(scan, &line, error);
     if (status < 0 || scan->dtype == MR_DTYPE_DEFAULT)
         return status;
     if (!*buffer)
@@ -203,6 +230,7 @@ static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *bui
         return status;
     builder->header.n_samples = builder->header.n_files = scan->n_lines;
     builder->header.names_file_bytes = scan->len;
+    mr_extra_declare(scan->extra, &builder->header.kind);
     return mr_catalog_builder_finish(builder, fd_out, error);
 }
 
@@ -295,7 +323,8 @@ static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder
     return status;
 }
 
-static mr_status take_label_dtype(struct mr_spec *spec, mr_dtype *dtype_out, mr_error *error)
+static mr_status take_keys(struct mr_spec *spec, mr_dtype *dtype_out,
+                           struct mr_extra_list *extra_out, mr_error *error)
 {
     const char *text = mr_spec_take(spec, "label");
     *dtype_out = MR_DTYPE_DEFAULT;
@@ -303,13 +332,15 @@ static mr_status take_label_dtype(struct mr_spec *spec, mr_dtype *dtype_out, mr_
         (mr_dtype_parse(text, dtype_out) != MR_OK || *dtype_out == MR_F16 || *dtype_out == MR_BF16))
         return mr_error_set(error, MR_ERR_INVALID,
                             "label '%s' is none of u8, i8, u16, i16, i32, i64, f32, f64", text);
-    return mr_spec_finish(spec, "label", error);
+    mr_status status = mr_extra_parse(spec, "extra", "NAME:BYTES", extra_out, error);
+    return status < 0 ? status : mr_spec_finish(spec, "label, extra", error);
 }
 
 mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype,
-                       int fds[MR_CATALOG_N_FDS], mr_error *error)
+                       const struct mr_extra_list *extra, int fds[MR_CATALOG_N_FDS],
+                       mr_error *error)
 {
-    struct scan scan = {.path = name, .len = len, .dtype = label_dtype};
+    struct scan scan = {.path = name, .len = len, .dtype = label_dtype, .extra = extra};
     struct mr_catalog_builder builder;
     mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_LIST, error);
     if (status == MR_OK)
@@ -325,12 +356,13 @@ mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options,
 {
     (void)options;
     const char *path = spec->paths[0];
+    struct mr_extra_list extra;
     mr_dtype dtype;
     size_t len = 0;
-    mr_status status = take_label_dtype(spec, &dtype, error);
+    mr_status status = take_keys(spec, &dtype, &extra, error);
     if (status == MR_OK)
         status = open_list(path, &fds_out[MR_CATALOG_FD_NAMES], &len, error);
     if (status == MR_OK)
         status = copy_list(path, len, &fds_out[MR_CATALOG_FD_NAMES], error);
-    return status == MR_OK ? mr_list_scan(path, len, dtype, fds_out, error) : status;
+    return status == MR_OK ? mr_list_scan(path, len, dtype, &extra, fds_out, error) : status;
 }

@@ -3,16 +3,19 @@
 #ifndef DATASET_LIST_H
 #define DATASET_LIST_H
 
+#include "dataset/extra.h"
 #include "dataset/kind.h"
 
 mr_kind_open_fn mr_list_open;
 
 /*
  * The same for a text of len bytes whose descriptor is in fds. name: path of the list, used in
- * messages and to find its folder. label_dtype: MR_DTYPE_DEFAULT derives it from the labels.
+ * messages and to find its folder. label_dtype: MR_DTYPE_DEFAULT derives it from the labels. extra:
+ * the members whose paths follow the label in each line.
  */
 mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype,
-                       int fds[MR_CATALOG_N_FDS], mr_error *error);
+                       const struct mr_extra_list *extra, int fds[MR_CATALOG_N_FDS],
+                       mr_error *error);
 
 /* The same for n >= 1 paths and their labels. labels NULL: every label is 0. */
 mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t n,

@@ -101,5 +101,6 @@ mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t 
         status = mr_shared_memory_create(NAME, len, &fds_out[MR_CATALOG_FD_NAMES], error);
     if (status == MR_OK)
         status = write_text(paths, labels, n, len, fds_out[MR_CATALOG_FD_NAMES], error);
-    return status == MR_OK ? mr_list_scan(NAME, len, MR_I64, fds_out, error) : status;
+    const struct mr_extra_list none = {0};
+    return status == MR_OK ? mr_list_scan(NAME, len, MR_I64, &none, fds_out, error) : status;
 }

@@ -20,12 +20,40 @@ bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_
     const char *tab = memchr(line, '\t', len);
     if (!tab)
         return false;
-    line_out->path = line;
-    line_out->path_len = (size_t)(tab - line);
-    line_out->label = tab + 1;
-    line_out->label_len = len - line_out->path_len - 1;
-    if (line_out->label_len > 0 && line_out->label[line_out->label_len - 1] == '\r')
-        line_out->label_len--;
+    const char *label = tab + 1, *end = line + len - (line[len - 1] == '\r');
+    *line_out = (struct mr_list_line){.path = line, .path_len = (size_t)(tab - line)};
+    tab = memchr(label, '\t', (size_t)(end - label));
+    line_out->label = label;
+    line_out->label_len = (size_t)((tab ? tab : end) - label);
+    if (tab) {
+        line_out->further = tab + 1;
+        line_out->further_len = (size_t)(end - tab) - 1;
+    }
+    return true;
+}
+
+uint64_t mr_list_line_n_further(const struct mr_list_line *line)
+{
+    uint64_t n = line->further != NULL;
+    for (size_t i = 0; i < line->further_len; i++)
+        n += line->further[i] == '\t';
+    return n;
+}
+
+bool mr_list_line_further(const struct mr_list_line *line, uint64_t k,
+                          struct mr_list_line *line_out)
+{
+    if (!line->further)
+        return false;
+    const char *field = line->further, *end = field + line->further_len, *tab;
+    while ((tab = memchr(field, '\t', (size_t)(end - field))) && k > 0) {
+        field = tab + 1;
+        k--;
+    }
+    if (k > 0)
+        return false;
+    *line_out =
+        (struct mr_list_line){.path = field, .path_len = (size_t)((tab ? tab : end) - field)};
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line of a list file: path, tab, label. Lines are parsed when a list is opened, and again for
- * each sample.
+ * One line of a list file: path, tab, label, and a tab before each further path. Lines are parsed
+ * when a list is opened, and again for each sample.
  */
 #ifndef DATASET_LIST_LINE_H
 #define DATASET_LIST_LINE_H
@@ -20,11 +20,13 @@ struct mr_list_line {
     size_t path_len;
     const char *label;
     size_t label_len;
+    const char *further; /* what follows the tab after the label; NULL: nothing does */
+    size_t further_len;
 };
 
 /*
- * Split a line (without its newline) at its first tab, and drop a carriage return at the end. False
- * if it has no tab.
+ * Split a line (without its newline) at its first two tabs, and drop a carriage return at the end.
+ * False if it has no tab.
  */
 bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_out);
 
@@ -33,6 +35,15 @@ bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_
  * unknown escape or a NUL.
  */
 int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH]);
+
+/* The number of further paths. */
+uint64_t mr_list_line_n_further(const struct mr_list_line *line);
+/*
+ * Find the k-th of them, which may be empty, and make it the path of *line_out. False if there are
+ * fewer.
+ */
+bool mr_list_line_further(const struct mr_list_line *line, uint64_t k,
+                          struct mr_list_line *line_out);
 
 /* The form of a label: how many numbers it has, and which types can hold them. */
 struct mr_label_form {

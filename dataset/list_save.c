@@ -82,6 +82,20 @@ static void write_path(const struct output *output, const char *root, const char
     }
 }
 
+/* The reader drops one "\r" before the newline, as of a CRLF line end. */
+static void end_line(FILE *file, const char *last)
+{
+    size_t len = strlen(last);
+    if (len > 0 && last[len - 1] == '\r')
+        putc_unlocked('\r', file);
+    putc_unlocked('\n', file);
+}
+
+static mr_status fail_path(int64_t index, int rc, mr_error *error)
+{
+    return mr_error_os(error, MR_ERR_IO, -rc, "cannot make the path of sample %" PRId64, index);
+}
+
 static void write_classes(FILE *file, const struct mr_catalog *catalog)
 {
     uint32_t n = mr_catalog_n_classes(catalog);
@@ -94,12 +108,27 @@ static void write_classes(FILE *file, const struct mr_catalog *catalog)
         name = mr_catalog_class_name(catalog, i);
         put_escaped(file, name);
     }
-    size_t len = strlen(name);
-    if (len > 0 &&
-        /* the reader drops one "\r" before the newline, as of a CRLF line end */
-        name[len - 1] == '\r')
-        putc_unlocked('\r', file);
-    putc_unlocked('\n', file);
+    end_line(file, name);
+}
+
+/* Write the paths of the further members. */
+static mr_status write_members(const struct output *output, const struct mr_catalog *catalog,
+                               int64_t index, mr_error *error)
+{
+    char path[MR_CATALOG_PATH] = "";
+    struct mr_extent members[MR_MAX_MEMBERS];
+    mr_catalog_members(catalog, index, members);
+    for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
+        path[0] = '\0';
+        int rc = members[k].len > 0 ? mr_catalog_path(catalog, members[k].file, path) : 0;
+        if (rc < 0)
+            return fail_path(index, rc, error);
+        putc_unlocked('\t', output->file);
+        if (*path)
+            write_path(output, mr_catalog_absolute_root(catalog), path);
+    }
+    end_line(output->file, path);
+    return MR_OK;
 }
 
 static mr_status write_sample(const struct output *output, const struct mr_catalog *catalog,
@@ -108,7 +137,7 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
     char path[MR_CATALOG_PATH];
     int rc = mr_catalog_path(catalog, (uint64_t)index, path);
     if (rc < 0)
-        return mr_error_os(error, MR_ERR_IO, -rc, "cannot make the path of sample %" PRId64, index);
+        return fail_path(index, rc, error);
     write_path(output, mr_catalog_absolute_root(catalog), path);
     putc_unlocked('\t', output->file);
     struct mr_list_line line;
@@ -122,8 +151,7 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
             return status;
         fprintf(output->file, "%" PRId64, label);
     }
-    putc_unlocked('\n', output->file);
-    return MR_OK;
+    return write_members(output, catalog, index, error);
 }
 
 static mr_status write_all(const struct output *output, const struct mr_catalog *catalog,

@@ -65,13 +65,15 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
 }
 
 /*
- * The file's path as it goes into the digest. A file of records is known by the path it was opened
- * with, so only its name counts, not its folder. Names of classes are left out: they do not change
- * a batch, and where classes are folders, the paths contain them.
+ * The path of file i as it goes into the digest. A file of records and the file of a further member
+ * are known by the path that they were opened with, so only the name counts, not the folder. Names
+ * of classes are left out: they do not change a batch, and where classes are folders, the paths
+ * contain them.
  */
-static const char *cut_path(const struct mr_catalog *catalog, const char *path)
+static const char *cut_path(const struct mr_catalog *catalog, uint64_t i, const char *path)
 {
-    const char *slash = mr_catalog_loose_files(catalog) ? NULL : strrchr(path, '/');
+    bool is_image = mr_catalog_loose_files(catalog) && i < (uint64_t)mr_catalog_count(catalog);
+    const char *slash = is_image ? NULL : strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
@@ -81,8 +83,8 @@ static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog
     uint64_t n = mr_catalog_n_files(catalog);
     mr_digest_add_u64(digest, n);
     for (uint64_t i = 0; i < n; i++)
-        mr_digest_add_text(digest,
-                           mr_catalog_path(catalog, i, path) == 0 ? cut_path(catalog, path) : "");
+        mr_digest_add_text(
+            digest, mr_catalog_path(catalog, i, path) == 0 ? cut_path(catalog, i, path) : "");
 }
 
 /* A file without a size differs from every file with one. */

@@ -18,7 +18,7 @@
  * [N], the weight of the row itself) follow. With the option soft_labels, "soft_label" (f32 [N,
  * classes]) follows them.
  *
- * A dataset with extra members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
+ * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
  * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of
  * callbacks has an array for each of its columns, and offsets for those whose rows differ in
  * length. Row i is the elements row_offsets[i] to row_offsets[i + 1] of data. It is empty if the

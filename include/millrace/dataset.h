@@ -37,11 +37,13 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   imagefolder:DIR | DIR  as torchvision's ImageFolder: each folder in DIR is a class and holds
  *                          its images, at any depth: DIR/CLASS/.../NAME.jpg. Labels number the
  *                          classes from 0 in the order of their names. With ?label=none all images
- *                          below DIR, without classes: each label is 0
+ *                          below DIR, without classes: each label is 0. ?extra=NAME:BYTES:SUFFIX:
+ *                          DIR2,... adds the file DIR2/CLASS/.../NAME + SUFFIX to each image
  *   cifar10:DIR[?split=train|test]
  *                          CIFAR-10's binary layout; default: train
- *   list:FILE[?label=DTYPE]
- *                          lines of path, tab, label; relative paths are relative to the list
+ *   list:FILE[?label=DTYPE&extra=NAME:BYTES,...]
+ *                          lines of path, tab, label; relative paths are relative to the list. With
+ *                          extra, a tab and a further path follow the label for each item
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
  *                   [&label_bytes=][&label_dtype=][&label_shape=]
  *                          records of fixed size
@@ -254,8 +256,8 @@ MR_API mr_status mr_dataset_inspect(const mr_dataset *dataset, int64_t index,
                                     mr_sample_info *info_out, mr_error *error);
 
 /**
- * Write the dataset's files and labels as a list that "list:FILE" reads. The file is written under
- * a temporary name and then renamed.
+ * Write the dataset's files, their labels and the paths of their further members as a list that
+ * "list:FILE" reads. The file is written under a temporary name and then renamed.
  *
  * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs, callbacks and a dataset without samples;
  * MR_ERR_IO.

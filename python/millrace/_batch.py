@@ -37,8 +37,8 @@ class Batch:
         """The array with a name: "image" (records: "data"), "label", "index", "mask", "geometry".
 
         With mixing also "mix_label" (as label), "mix_lambda" (f32 [N], the share of the row's own
-        image) and, with the option soft_labels, "soft_label" (f32 [N, classes]). Extra members of
-        a tar dataset ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] is of type bytes.
+        image) and, with the option soft_labels, "soft_label" (f32 [N, classes]). Further
+        members of the samples ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] is bytes.
         """
         found = self._arrays.get(name)
         if found is None:

@@ -158,7 +158,7 @@ static void each_wrong_line_is_named(void **state)
         CASE("a\t\n", "list.txt:1: the label is neither"),
         CASE("a\t1\nb\tcat\n", "list.txt:2: the label is neither"),
         CASE("a\t1\nb\t0x10\n", "list.txt:2: the label is neither"),
-        CASE("a\t1\t2\n", "the label is neither"),
+        CASE("a\t1\t2\n", "list.txt:1: the line has 1 further paths, the key extra names 0"),
         CASE("a\t1,,2\n", "the label is neither"),
         CASE("a\t1,\n", "the label is neither"),
         CASE("a\t,1\n", "the label is neither"),

@@ -30,6 +30,21 @@ static char *copy_text(const uint8_t *bytes, size_t len, bool with_nul)
     return copy;
 }
 
+static void check_further(const struct mr_list_line *line)
+{
+    struct mr_list_line further;
+    uint64_t n = mr_list_line_n_further(line);
+    char path[MR_CATALOG_PATH];
+    size_t len = 0;
+    for (uint64_t k = 0; k < n; k++) {
+        require(mr_list_line_further(line, k, &further), "a further path is missing");
+        len += further.path_len + (k > 0);
+        mr_list_line_path(&further, path);
+    }
+    require(len == line->further_len && !mr_list_line_further(line, n, &further),
+            "further paths and their number disagree");
+}
+
 static void try_line(const uint8_t *bytes, size_t len)
 {
     static locale_t c_locale;
@@ -39,6 +54,7 @@ static void try_line(const uint8_t *bytes, size_t len)
     struct mr_list_line line;
     struct mr_label_form form;
     if (mr_list_line_split(text, len, &line)) {
+        check_further(&line);
         if (mr_list_line_path(&line, path) == 0)
             require(strlen(path) > 0 && strlen(path) <= line.path_len,
                     "a path is longer than its escapes");
@@ -91,6 +107,11 @@ static void walk_list(mr_dataset *dataset)
         char path[MR_CATALOG_PATH];
         require(mr_catalog_path(catalog, (uint64_t)i, path) == 0,
                 "a path that was checked is wrong");
+        struct mr_extent members[MR_MAX_MEMBERS];
+        mr_catalog_members(catalog, i, members);
+        for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++)
+            require(members[k].len == 0 || mr_catalog_path(catalog, members[k].file, path) == 0,
+                    "a further path that was checked is wrong");
         require(mr_catalog_split(catalog, i, (const uint8_t *)"", 0, NULL, &data, &len, label,
                                  NULL) == MR_OK,
                 "a label that was checked is wrong");
@@ -98,7 +119,7 @@ static void walk_list(mr_dataset *dataset)
     free(label);
 }
 
-static void try_list(const uint8_t *bytes, size_t len)
+static void try_list(const uint8_t *bytes, size_t len, const char *keys)
 {
     static int fd = -1;
     if (fd < 0)
@@ -106,7 +127,7 @@ static void try_list(const uint8_t *bytes, size_t len)
     require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len,
             "cannot write the list");
     char spec[64];
-    snprintf(spec, sizeof spec, "list:/proc/self/fd/%d", fd);
+    snprintf(spec, sizeof spec, "list:/proc/self/fd/%d%s", fd, keys);
     mr_dataset *dataset;
     mr_error error = {0};
     if (mr_dataset_open(spec, NULL, &dataset, &error) == MR_OK)
@@ -121,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     try_line(bytes, len);
     try_spec(bytes, len);
-    try_list(bytes, len);
+    try_list(bytes, len, "");
+    try_list(bytes, len, "?extra=a:9,b:9");
     return 0;
 }
