@@ -289,6 +289,13 @@ mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, con
     return catalog->ops->verify(catalog, index, bytes, len, error);
 }
 
+mr_status mr_catalog_verify_member(const struct mr_catalog *catalog, int64_t index, uint32_t k,
+                                   const uint8_t *bytes, size_t len, mr_error *error)
+{
+    assert(catalog->ops->verify_member && k < catalog->header->kind.n_extra);
+    return catalog->ops->verify_member(catalog, index, k, bytes, len, error);
+}
+
 bool mr_catalog_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
 {
     assert(catalog->ops->marks);

@@ -116,7 +116,7 @@ mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, cons
 
 /*
  * True if the samples are described: what the image is and where its rows are is known before the
- * read, so the rows of a crop can be read alone. Today only packs have such samples. The three
+ * read, so the rows of a crop can be read alone. Today only packs have such samples. The four
  * functions that follow are only for such catalogs.
  */
 bool mr_catalog_is_described(const struct mr_catalog *catalog);
@@ -131,6 +131,9 @@ mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index,
  */
 mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                             size_t len, mr_error *error);
+/* The same for further member k, an entry of kind.extra. */
+mr_status mr_catalog_verify_member(const struct mr_catalog *catalog, int64_t index, uint32_t k,
+                                   const uint8_t *bytes, size_t len, mr_error *error);
 /* Where the marks of a sample (MR_PACKED_MARKED) are. False: it has none. */
 bool mr_catalog_marks(const struct mr_catalog *catalog, int64_t index,
                       struct mr_extent *extent_out);

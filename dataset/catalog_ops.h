@@ -84,6 +84,8 @@ struct mr_catalog_ops {
                         struct mr_packed_image *image_out, mr_error *error);
     mr_status (*verify)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                         size_t len, mr_error *error);
+    mr_status (*verify_member)(const struct mr_catalog *catalog, int64_t index, uint32_t k,
+                               const uint8_t *bytes, size_t len, mr_error *error);
     bool (*marks)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 };
 

@@ -34,6 +34,7 @@ static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
     if (status < 0)
         return status;
     if (index->n_samples != header->n_samples || index->label_bytes != header->kind.label_bytes ||
+        mr_pack_index_n_members(index) != header->kind.n_extra ||
         mr_pack_index_n_shards(index) + mr_pack_index_has_marks(index) != header->n_files)
         return mr_error_set(error, MR_ERR_IO,
                             "the pack's index was overwritten after it was opened");
@@ -85,6 +86,22 @@ static struct mr_extent packed_extent(const struct mr_catalog *catalog, int64_t 
     return (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
 }
 
+static void find_members(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent members_out[MR_MAX_MEMBERS])
+{
+    struct mr_pack_sample sample;
+    struct mr_packed_image image;
+    struct mr_pack_member member;
+    uint64_t offset;
+    bool found = find_entry(catalog, index, &sample, &image);
+    for (uint32_t k = 0; k < catalog->header->kind.n_extra; k++) {
+        members_out[k] = make_invalid_extent();
+        if (found && mr_pack_index_member(catalog->state, (uint64_t)index, k, &member, &offset))
+            members_out[k] =
+                (struct mr_extent){.file = sample.shard, .offset = offset, .len = member.len};
+    }
+}
+
 /* The file of marks has the number after the last shard. */
 static bool find_marks(const struct mr_catalog *catalog, int64_t index,
                        struct mr_extent *extent_out)
@@ -132,6 +149,25 @@ static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, c
                               ", the index says %016" PRIx64,
                               which, sum, sample.checksum);
     if (status < 0 && error)
+        error->index = index;
+    return status;
+}
+
+static mr_status verify_member(const struct mr_catalog *catalog, int64_t index, uint32_t k,
+                               const uint8_t *bytes, size_t len, mr_error *error)
+{
+    struct mr_pack_member member;
+    uint64_t offset;
+    char which[MR_CATALOG_DESCRIPTION];
+    if (!mr_pack_index_member(catalog->state, (uint64_t)index, k, &member, &offset))
+        return report_outside(catalog, index, error);
+    if (len == member.len && mr_pack_index_hash(bytes, len) == member.checksum)
+        return MR_OK;
+    mr_catalog_describe(catalog, index, which);
+    mr_status status =
+        mr_error_set(error, MR_ERR_DAMAGED, "%s: the bytes of its member '%s' were altered", which,
+                     catalog->header->kind.extra[k].name);
+    if (error)
         error->index = index;
     return status;
 }
@@ -190,11 +226,13 @@ const struct mr_catalog_ops mr_catalog_pack_ops = {
     .attach = attach_index,
     .detach = detach_index,
     .image = packed_extent,
+    .members = find_members,
     .path = shard_path,
     .name = packed_name,
     .which = packed_which,
     .label = packed_label,
     .packed = describe_image,
     .verify = verify_bytes,
+    .verify_member = verify_member,
     .marks = find_marks,
 };

@@ -53,14 +53,10 @@ static bool cut_item(char *item, uint32_t n, char *pieces_out[MAX_PIECES])
     return true;
 }
 
-static bool parse_name(const char *text, char name_out[MR_EXTRA_NAME])
+static bool is_name(const char *name)
 {
-    size_t len = strlen(text);
-    if (len == 0 || len >= MR_EXTRA_NAME || strchr(text, '/'))
-        return false;
-    for (size_t i = 0; i <= len; i++)
-        name_out[i] = (char)mr_word_lower(text[i]);
-    return true;
+    size_t len = strlen(name);
+    return len > 0 && len < MR_EXTRA_NAME && !strchr(name, '/');
 }
 
 static bool parse_bytes(const char *text, uint64_t *bytes_out)
@@ -80,26 +76,38 @@ static bool is_taken(const struct mr_extra_list *list, const char *name)
     return len >= end && strcmp(name + len - end, OFFSETS) == 0;
 }
 
+bool mr_extra_add(struct mr_extra_list *list, const char *name, uint64_t max_bytes)
+{
+    if (list->n == MR_MAX_MEMBERS || !is_name(name) || is_taken(list, name) || max_bytes < 1 ||
+        max_bytes > MAX_BYTES)
+        return false;
+    struct mr_extra *extra = &list->extra[list->n++];
+    extra->max_bytes = max_bytes;
+    snprintf(extra->name, sizeof extra->name, "%s", name);
+    snprintf(extra->offsets, sizeof extra->offsets, "%s" OFFSETS, name);
+    return true;
+}
+
 static mr_status add_item(const struct mr_spec *spec, const char *key, const char *form, char *item,
                           struct mr_extra_list *list, mr_error *error)
 {
     char shown[256], *pieces[MAX_PIECES] = {NULL};
-    struct mr_extra extra = {0};
+    uint64_t bytes;
     snprintf(shown, sizeof shown, "%s", item);
-    if (!cut_item(item, count_pieces(form), pieces) || !parse_name(pieces[NAME], extra.name) ||
-        !parse_bytes(pieces[BYTES], &extra.max_bytes))
+    if (!cut_item(item, count_pieces(form), pieces) || !is_name(pieces[NAME]) ||
+        !parse_bytes(pieces[BYTES], &bytes))
         return refuse_item(spec, key, form, shown, error);
-    if (is_taken(list, extra.name))
+    for (char *c = pieces[NAME]; *c; c++)
+        *c = (char)mr_word_lower(*c);
+    if (is_taken(list, pieces[NAME]))
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s '%s' of %s: '%s' is named twice or ends with " OFFSETS, key, shown,
-                            spec->kind->name, extra.name);
-    if (list->n == MR_MAX_MEMBERS)
+                            spec->kind->name, pieces[NAME]);
+    if (!mr_extra_add(list, pieces[NAME], bytes))
         return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of %s is above the limit of %d members",
                             key, shown, spec->kind->name, MR_MAX_MEMBERS);
-    snprintf(extra.offsets, sizeof extra.offsets, "%s" OFFSETS, extra.name);
-    list->suffixes[list->n] = pieces[SUFFIX];
-    list->folders[list->n] = pieces[FOLDER];
-    list->extra[list->n++] = extra;
+    list->suffixes[list->n - 1] = pieces[SUFFIX];
+    list->folders[list->n - 1] = pieces[FOLDER];
     return MR_OK;
 }
 

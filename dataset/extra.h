@@ -27,6 +27,12 @@ struct mr_extra_list {
 mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form,
                          struct mr_extra_list *list_out, mr_error *error);
 
+/*
+ * Append a member. False: its name is empty, too long, taken or not allowed, its maximum is outside
+ * the limits, or the list is full.
+ */
+bool mr_extra_add(struct mr_extra_list *list, const char *name, uint64_t max_bytes);
+
 /* The samples have these members. */
 void mr_extra_declare(const struct mr_extra_list *list, struct mr_sample_kind *kind);
 

@@ -14,6 +14,8 @@
 #define DATASET_PACK_FORMAT_H
 
 #include "base/packed_image.h"
+#include "base/sample_kind.h"
+#include "dataset/extent.h"
 
 #include <millrace/batch.h>
 
@@ -43,11 +45,13 @@ enum mr_pack_section {
     MR_PACK_LABELS,    /* label_bytes for each sample */
     MR_PACK_NAMES,     /* NUL-terminated: the file of each sample, relative to the packed dataset */
     MR_PACK_CLASSES,   /* u64: start of the name of each class in CLASS_NAMES */
-    MR_PACK_CLASS_NAMES, /* NUL-terminated */
-    MR_PACK_SHARDS,      /* u64: bytes of each shard file */
-    MR_PACK_ORIGIN,      /* NUL-terminated: what was packed and how, for people and for resuming */
-    MR_PACK_MARKS,       /* struct mr_pack_marks for each sample; empty if no sample has marks */
-    MR_PACK_ROW_SUMS,    /* u32: the checksums of rows of tiles of each sample, n_rows entries */
+    MR_PACK_CLASS_NAMES,  /* NUL-terminated */
+    MR_PACK_SHARDS,       /* u64: bytes of each shard file */
+    MR_PACK_ORIGIN,       /* NUL-terminated: what was packed and how, for people and for resuming */
+    MR_PACK_MARKS,        /* struct mr_pack_marks for each sample; empty if no sample has marks */
+    MR_PACK_ROW_SUMS,     /* u32: the checksums of rows of tiles of each sample, n_rows entries */
+    MR_PACK_MEMBER_KINDS, /* struct mr_pack_member_kind for each further member of a sample */
+    MR_PACK_MEMBERS,      /* struct mr_pack_member: for each sample, one for each kind */
     MR_PACK_N_SECTIONS
 };
 
@@ -75,6 +79,21 @@ struct mr_pack_marks {
     uint64_t len;
 };
 
+/* What a batch knows of a further member; as in struct mr_extra. */
+struct mr_pack_member_kind {
+    char name[MR_EXTRA_NAME];
+    uint64_t max_bytes;
+};
+
+/*
+ * A further member of a sample. Its bytes follow, in the shard, those of the sample and of its
+ * earlier members.
+ */
+struct mr_pack_member {
+    uint64_t len;      /* 0: the sample does not have this member */
+    uint64_t checksum; /* XXH3 (64 bits) of its bytes */
+};
+
 struct mr_pack_sample {
     uint64_t offset; /* in its shard */
     uint64_t len;
@@ -95,7 +114,7 @@ struct mr_pack_sample {
 /*
  * The head of a .part file; each finished shard has one while a pack is written. After it come the
  * sections of the index for the samples of this shard. MARKS has an entry for each sample if the
- * pack may have marks. CLASSES, CLASS_NAMES, SHARDS and ORIGIN are empty.
+ * pack may have marks. CLASSES, CLASS_NAMES, SHARDS, ORIGIN and MEMBER_KINDS are empty.
  */
 struct mr_pack_part_head {
     uint64_t magic;
@@ -127,15 +146,19 @@ struct mr_pack_begin {
     uint64_t label_bytes;
     uint64_t n_classes;
     uint64_t class_names_len;
+    uint64_t n_members;
+    struct mr_pack_member_kind members[MR_MAX_MEMBERS];
 };
 #define MR_PACK_BEGIN_CHECKED offsetof(struct mr_pack_begin, n_samples)
 #define MR_PACK_BEGIN_MAGIC UINT64_C(0x3167654270726d) /* "mrpBeg1" */
 
-static_assert(sizeof(struct mr_pack_header) == 296, "is stored in files");
+static_assert(sizeof(struct mr_pack_header) == 328, "is stored in files");
 static_assert(sizeof(struct mr_pack_marks) == 16, "is stored in files");
+static_assert(sizeof(struct mr_pack_member_kind) == 40, "is stored in files");
+static_assert(sizeof(struct mr_pack_member) == 16, "is stored in files");
 static_assert(sizeof(struct mr_pack_sample) == 72, "is stored in files");
 static_assert(sizeof(struct mr_packed_template) == 528, "is stored in files");
-static_assert(sizeof(struct mr_pack_part_head) == 224, "is stored in files");
-static_assert(sizeof(struct mr_pack_begin) == 128, "is stored in files");
+static_assert(sizeof(struct mr_pack_part_head) == 256, "is stored in files");
+static_assert(sizeof(struct mr_pack_begin) == 256, "is stored in files");
 
 #endif

@@ -30,6 +30,8 @@ static const struct {
     [MR_PACK_ORIGIN] = {"origin", 1, true},
     [MR_PACK_MARKS] = {"marks", sizeof(struct mr_pack_marks), false},
     [MR_PACK_ROW_SUMS] = {"checksums of rows", sizeof(uint32_t), false},
+    [MR_PACK_MEMBER_KINDS] = {"kinds of members", sizeof(struct mr_pack_member_kind), false},
+    [MR_PACK_MEMBERS] = {"members", sizeof(struct mr_pack_member), false},
 };
 
 uint64_t mr_pack_index_checksum(const void *bytes, size_t len)
@@ -130,6 +132,21 @@ static mr_status check_counts(const struct mr_pack_index *index, const char *pat
     return MR_OK;
 }
 
+static mr_status check_members(const struct mr_pack_index *index, const char *path, mr_error *error)
+{
+    uint64_t n_kinds = index->lens[MR_PACK_MEMBER_KINDS] / sizeof(struct mr_pack_member_kind),
+             n = index->lens[MR_PACK_MEMBERS] / sizeof(struct mr_pack_member);
+    if (n_kinds > MR_MAX_MEMBERS)
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " members, the limit is %d", path,
+                            n_kinds, MR_MAX_MEMBERS);
+    if (n_kinds == 0 ? n > 0 : n % n_kinds != 0 || n / n_kinds != index->n_samples)
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %" PRIu64 " entries of %" PRIu64 " members for %" PRIu64
+                            " samples",
+                            path, n, n_kinds, index->n_samples);
+    return MR_OK;
+}
+
 mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *path,
                                      struct mr_pack_index *index_out, mr_error *error)
 {
@@ -143,6 +160,8 @@ mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *
     status = check_labels(&index, path, error);
     if (status == MR_OK)
         status = check_counts(&index, path, error);
+    if (status == MR_OK)
+        status = check_members(&index, path, error);
     if (status == MR_OK)
         *index_out = index;
     return status;
@@ -206,6 +225,32 @@ bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i,
         return false;
     *marks_out = marks;
     return true;
+}
+
+uint32_t mr_pack_index_n_members(const struct mr_pack_index *index)
+{
+    return (uint32_t)(index->lens[MR_PACK_MEMBER_KINDS] / sizeof(struct mr_pack_member_kind));
+}
+
+bool mr_pack_index_member(const struct mr_pack_index *index, uint64_t i, uint32_t k,
+                          struct mr_pack_member *member_out, uint64_t *offset_out)
+{
+    uint32_t n = mr_pack_index_n_members(index);
+    if (i >= index->n_samples || k >= n)
+        return false;
+    const struct mr_pack_member *members =
+        (const struct mr_pack_member *)index->starts[MR_PACK_MEMBERS] + i * n;
+    struct mr_pack_sample sample =
+        ((const struct mr_pack_sample *)index->starts[MR_PACK_SAMPLES])[i];
+    uint64_t end = sample.offset + sample.len;
+    bool good = fits_its_shard(index, &sample);
+    for (uint32_t j = 0; good && j <= k; j++) {
+        *member_out = members[j];
+        *offset_out = end;
+        good = mr_checked_add_u64(end, member_out->len, &end) &&
+               end <= mr_pack_index_shard_bytes(index, sample.shard) && end <= INT64_MAX;
+    }
+    return good;
 }
 
 /* Set the pointers of an image that has a row table. */

@@ -57,6 +57,15 @@ bool mr_pack_index_has_marks(const struct mr_pack_index *index);
 bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i,
                          struct mr_pack_marks *marks_out);
 
+/*
+ * The number of further members of each sample, at most MR_MAX_MEMBERS. The second function gives
+ * the entry of member k of sample i and the offset of its bytes in the sample's shard: false if the
+ * entry points outside.
+ */
+uint32_t mr_pack_index_n_members(const struct mr_pack_index *index);
+bool mr_pack_index_member(const struct mr_pack_index *index, uint64_t i, uint32_t k,
+                          struct mr_pack_member *member_out, uint64_t *offset_out);
+
 /* The names of a sample and of a class. NULL if there is none. */
 const char *mr_pack_index_name(const struct mr_pack_index *index, uint64_t i);
 const char *mr_pack_index_class(const struct mr_pack_index *index, uint64_t i);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/regular_file.h"
+#include "dataset/extra.h"
 #include "dataset/spec.h"
 #include "dataset/pack_index.h"
 #include "dataset/catalog_build.h"
@@ -108,6 +109,25 @@ static mr_status add_classes(const struct opening *opening, struct mr_catalog_bu
     return status;
 }
 
+/* The index does not say where names end, so each is copied first. */
+static mr_status add_members(const struct opening *opening, struct mr_sample_kind *kind,
+                             mr_error *error)
+{
+    const struct mr_pack_member_kind *members = opening->index.starts[MR_PACK_MEMBER_KINDS];
+    struct mr_extra_list list = {0};
+    for (uint32_t i = 0; i < mr_pack_index_n_members(&opening->index); i++) {
+        char name[sizeof members[i].name + 1] = "";
+        memcpy(name, members[i].name, sizeof members[i].name);
+        if (!mr_extra_add(&list, name, members[i].max_bytes))
+            return mr_error_set(error, MR_ERR_DAMAGED,
+                                "%s: member %" PRIu32 " is called '%s' and has up to %" PRIu64
+                                " bytes",
+                                opening->path, i, name, members[i].max_bytes);
+    }
+    mr_extra_declare(&list, kind);
+    return MR_OK;
+}
+
 static mr_status build_catalog(struct opening *opening, struct mr_catalog_builder *builder,
                                int *fd_out, mr_error *error)
 {
@@ -125,7 +145,9 @@ static mr_status build_catalog(struct opening *opening, struct mr_catalog_builde
     kind->label_bytes = opening->index.label_bytes;
     builder->header.n_samples = opening->index.n_samples;
     builder->header.names_file_bytes = opening->len;
-    status = add_files(opening, builder, error);
+    status = add_members(opening, kind, error);
+    if (status == MR_OK)
+        status = add_files(opening, builder, error);
     if (status == MR_OK)
         status = add_classes(opening, builder, error);
     return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);

@@ -168,6 +168,12 @@ static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_ind
         mr_digest_add_u64(digest, words[k]);
     if (image.template)
         mr_digest_add(digest, image.template, sizeof *image.template);
+    for (uint32_t k = 0; k < mr_pack_index_n_members(pack); k++) {
+        struct mr_pack_member member = {0};
+        uint64_t offset;
+        mr_pack_index_member(pack, i, k, &member, &offset);
+        mr_digest_add_u64(digest, member.checksum);
+    }
 }
 
 /*

@@ -148,6 +148,10 @@ static mr_status put_all(struct output *output, mr_error *error)
         put_section(output, MR_PACK_MARKS, NULL, 0);
     if (status == MR_OK)
         status = put_parts(output, MR_PACK_ROW_SUMS, error);
+    put_section(output, MR_PACK_MEMBER_KINDS, begin->members,
+                begin->n_members * sizeof *begin->members);
+    if (status == MR_OK)
+        status = put_parts(output, MR_PACK_MEMBERS, error);
     flush_buffer(output);
     return status;
 }

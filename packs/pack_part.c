@@ -123,7 +123,9 @@ static bool part_fits(const struct mr_pack_draft *draft, const struct mr_pack_pa
             head->marks_bytes <= file_bytes(draft, MR_PACK_MARKS_FILE)) &&
            head->sections[MR_PACK_SAMPLES].len == n * sizeof(struct mr_pack_sample) &&
            head->sections[MR_PACK_LABELS].len == n * begin->label_bytes &&
-           head->sections[MR_PACK_MARKS].len == marks_len;
+           head->sections[MR_PACK_MARKS].len == marks_len &&
+           head->sections[MR_PACK_MEMBERS].len ==
+               n * begin->n_members * sizeof(struct mr_pack_member);
 }
 
 /*

@@ -45,7 +45,9 @@ static bool matches_draft(int fd, const struct mr_pack_header *header,
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
     return has_section(fd, header, MR_PACK_ORIGIN, origin, strlen(origin) + 1) &&
-           has_section(fd, header, MR_PACK_CLASS_NAMES, names, begin->class_names_len);
+           has_section(fd, header, MR_PACK_CLASS_NAMES, names, begin->class_names_len) &&
+           has_section(fd, header, MR_PACK_MEMBER_KINDS, begin->members,
+                       begin->n_members * sizeof *begin->members);
 }
 
 /* A complete pack is never changed. MR_END: it is the wanted pack. */
@@ -152,7 +154,8 @@ static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t 
                             " bytes, aligned to %" PRIu32 "; now %" PRIu64 " and %" PRIu32,
                             draft->dir, then.shard_bytes, then.align, now->shard_bytes, now->align);
     return mr_error_set(error, MR_ERR_INVALID,
-                        "%s holds a part of a pack with other labels or classes", draft->dir);
+                        "%s holds a part of a pack with other labels, classes or members",
+                        draft->dir);
 }
 
 /*

@@ -47,6 +47,15 @@ static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
                : mr_pack_draft_fail(draft, -draft->shard_fd, "create", name, error);
 }
 
+/* Bytes of a sample in its shard, with its members. */
+static uint64_t count_entry(const struct mr_pack_draft *draft, const struct mr_pack_entry *entry)
+{
+    uint64_t len = entry->image.len;
+    for (uint64_t k = 0; k < mr_pack_draft_begin(draft)->n_members; k++)
+        len += entry->member_lens[k];
+    return len;
+}
+
 static mr_status fail_too_long(const struct mr_pack_entry *entry, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " bytes are too many for a shard",
@@ -60,7 +69,7 @@ static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     uint64_t len = draft->shard_fd >= 0 ? *mr_pack_draft_shard_len(draft) : 0, end;
     uint64_t offset = mr_align_up(len, begin->align);
-    if (!mr_checked_add_u64(offset, entry->image.len, &end) || end > INT64_MAX)
+    if (!mr_checked_add_u64(offset, count_entry(draft, entry), &end) || end > INT64_MAX)
         return fail_too_long(entry, error);
     if (draft->shard_fd < 0 || (len > 0 && end > begin->shard_bytes)) {
         mr_status status = begin_shard(draft, error);
@@ -101,7 +110,7 @@ static mr_status write_marks(struct mr_pack_draft *draft, const struct mr_packed
 static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
                              uint64_t offset, struct mr_pack_marks *marks_out, mr_error *error)
 {
-    int rc = mr_file_write_at(draft->shard_fd, entry->bytes, entry->image.len, offset);
+    int rc = mr_file_write_at(draft->shard_fd, entry->bytes, count_entry(draft, entry), offset);
     char name[MR_PACK_FILE_NAME];
     mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
     mr_status status = rc < 0 ? mr_pack_draft_fail(draft, -rc, "write", name, error)
@@ -147,6 +156,20 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft,
     };
 }
 
+static mr_status note_members(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                              mr_error *error)
+{
+    const uint8_t *bytes = entry->bytes + entry->image.len;
+    mr_status status = MR_OK;
+    for (uint64_t k = 0; status == MR_OK && k < mr_pack_draft_begin(draft)->n_members; k++) {
+        struct mr_pack_member member = {.len = entry->member_lens[k],
+                                        .checksum = mr_xxh3(bytes, entry->member_lens[k])};
+        status = mr_bytes_append(&draft->sections[MR_PACK_MEMBERS], &member, sizeof member, error);
+        bytes += member.len;
+    }
+    return status;
+}
+
 /* Append the index entries of a sample whose bytes were written. */
 static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
                              uint64_t offset, const struct mr_pack_marks *marks, mr_error *error)
@@ -174,6 +197,8 @@ static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_e
         status = mr_bytes_append(&sections[MR_PACK_NAMES], entry->name, name_len, error);
     if (status == MR_OK && draft->wants_marks)
         status = mr_bytes_append(&sections[MR_PACK_MARKS], marks, sizeof *marks, error);
+    if (status == MR_OK)
+        status = note_members(draft, entry, error);
     draft->n_done++;
     draft->n_rows += n_rows;
     draft->n_sums += n_sums;
@@ -204,7 +229,7 @@ static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack
         status = write_bytes(draft, entry, offset, &marks, error);
     if (status < 0)
         return status;
-    count_bytes(draft, offset + entry->image.len, &marks);
+    count_bytes(draft, offset + count_entry(draft, entry), &marks);
     return note_sample(draft, entry, offset, &marks, error);
 }
 
@@ -288,9 +313,15 @@ static mr_status make_begin(const struct mr_pack_writer_options *options, struct
                                   .label_dtype = (uint32_t)kind->label_dtype,
                                   .label_ndim = kind->label_ndim,
                                   .label_bytes = kind->label_bytes,
-                                  .n_classes = options->n_classes};
+                                  .n_classes = options->n_classes,
+                                  .n_members = kind->n_extra};
     if (kind->label_ndim > 0)
         memcpy(begin.label_shape, kind->label_shape, kind->label_ndim * sizeof *kind->label_shape);
+    assert(kind->n_extra <= MR_MAX_MEMBERS);
+    for (uint32_t k = 0; k < kind->n_extra; k++) {
+        memcpy(begin.members[k].name, kind->extra[k].name, sizeof begin.members[k].name);
+        begin.members[k].max_bytes = kind->extra[k].max_bytes;
+    }
     mr_status status = check_options(options, align, error);
     if (status == MR_OK)
         status = mr_bytes_append(bytes, &begin, sizeof begin, error);

@@ -14,7 +14,7 @@
 struct mr_pack_writer;
 
 struct mr_pack_writer_options {
-    const struct mr_sample_kind *kind; /* of the source, for its labels */
+    const struct mr_sample_kind *kind; /* of the source, for its labels and members */
     uint64_t n_samples;
     uint64_t shard_bytes; /* a sample that would exceed it begins a new shard; a single longer
                              sample is allowed */
@@ -29,7 +29,8 @@ struct mr_pack_writer_options {
 
 struct mr_pack_entry {
     struct mr_packed_image image;
-    const uint8_t *bytes; /* image.len bytes */
+    const uint8_t *bytes;                 /* image.len bytes, then those of the further members */
+    uint64_t member_lens[MR_MAX_MEMBERS]; /* kind->n_extra of them */
     const char *name;
     const void *label; /* kind->label_bytes bytes */
 };

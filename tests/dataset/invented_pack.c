@@ -85,6 +85,12 @@ void invent_marked(uint64_t i, struct invented *out)
         out->marks[at] = invent_byte(i, 7000 + at);
 }
 
+void invent_members(uint64_t i, struct mr_pack_entry *entry)
+{
+    entry->member_lens[0] = i % 4 * 11;
+    entry->member_lens[1] = i % 3 == 0 ? 0 : INVENTED_MEMBER_BYTES - i % 7;
+}
+
 const char *invented_class(void *user, uint32_t i)
 {
     static const char *const names[INVENTED_CLASSES] = {"n00", "", "n02 last"};
@@ -105,6 +111,21 @@ struct mr_pack_writer_options invented_options(uint64_t n_samples, uint64_t shar
                                            .class_name = invented_class};
 }
 
+struct mr_pack_writer_options invented_member_options(uint64_t n_samples, uint64_t shard_bytes)
+{
+    static const struct mr_sample_kind kind = {
+        .encoded = 1,
+        .picture = 1,
+        .label_dtype = MR_I64,
+        .label_bytes = sizeof(int64_t),
+        .n_extra = INVENTED_MEMBERS,
+        .extra = {{.name = "mask", .max_bytes = INVENTED_MEMBER_BYTES},
+                  {.name = "a caption", .max_bytes = INVENTED_MEMBER_BYTES}}};
+    struct mr_pack_writer_options options = invented_options(n_samples, shard_bytes);
+    options.kind = &kind;
+    return options;
+}
+
 mr_status invented_write_some(const char *dir, const struct mr_pack_writer_options *options,
                               uint64_t n_stop, mr_error *error)
 {
@@ -117,6 +138,8 @@ mr_status invented_write_some(const char *dir, const struct mr_pack_writer_optio
             invent_marked(n, invented);
         else
             invent(n, invented);
+        if (options->kind->n_extra > 0)
+            invent_members(n, &invented->entry);
         status = mr_pack_writer_add(writer, &invented->entry, error);
     }
     if (status == MR_OK && n == options->n_samples)

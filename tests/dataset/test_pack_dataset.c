@@ -126,6 +126,76 @@ static void samples_are_described_before_they_are_read(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static void samples_have_the_members_that_were_packed(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct invented want;
+    struct mr_pack_writer_options options = invented_member_options(N, 3000);
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "p"), &options);
+    mr_dataset *dataset = open_pack(&tree);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
+    assert_int_equal(kind->n_extra, 2);
+    assert_string_equal(kind->extra[1].name, "a caption");
+    assert_string_equal(kind->extra[1].offsets, "a caption.offsets");
+    assert_int_equal(kind->extra[1].max_bytes, INVENTED_MEMBER_BYTES);
+    for (int64_t i = 0; i < N; i++) {
+        struct mr_extent members[MR_MAX_MEMBERS], image = mr_catalog_image(catalog, i);
+        mr_error error = {0};
+        invent((uint64_t)i, &want);
+        invent_members((uint64_t)i, &want.entry);
+        mr_catalog_members(catalog, i, members);
+        uint64_t at = image.len;
+        for (uint32_t k = 0; k < 2; k++) {
+            uint8_t *bytes = want.bytes + at;
+            size_t len = (size_t)want.entry.member_lens[k];
+            assert_int_equal(members[k].file, image.file);
+            assert_int_equal(members[k].offset, image.offset + at);
+            assert_int_equal(members[k].len, len);
+            assert_ok(mr_catalog_verify_member(catalog, i, k, bytes, len, &error), &error);
+            bytes[0] ^= 1;
+            if (len > 0)
+                assert_error(mr_catalog_verify_member(catalog, i, k, bytes, len, &error),
+                             MR_ERR_DAMAGED, &error, "the bytes of its member '");
+            bytes[0] ^= 1;
+            at += len;
+        }
+    }
+    mr_dataset_destroy(dataset);
+}
+
+static void member_names_and_maxima_that_no_spec_could_state_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t at, value;
+        const char *words;
+    } cases[] = {{32, 0, "p/index: member 0 is called 'mask' and has up to 0 bytes"},
+                 {32, 16777217, "member 0 is called 'mask' and has up to 16777217 bytes"},
+                 {0, 0, "member 0 is called ''"},
+                 {0, 0x61622f6161, "member 0 is called 'aa/ba'"},
+                 {40, 0x6b73616d, "member 1 is called 'mask'"}};
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_member_options(N, SHARD);
+    char name[16];
+    tree_create(&tree);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(name, sizeof name, "p%zu", i);
+        invented_write(tree_at(&tree, "p"), &options);
+        alter_index(&tree, MR_PACK_MEMBER_KINDS, cases[i].at, cases[i].value, 8);
+        if (i == 4) /* the rest of "a caption" */
+            alter_index(&tree, MR_PACK_MEMBER_KINDS, 48, 0, 1);
+        expect_error(&tree, MR_ERR_DAMAGED, cases[i].words);
+        assert_int_equal(rename(tree_at(&tree, "p"), tree_at(&tree, name)), 0);
+    }
+    invented_write(tree_at(&tree, "p"), &options);
+    for (uint64_t at = 0; at < 32; at += 8)
+        alter_index(&tree, MR_PACK_MEMBER_KINDS, at, 0x6161616161616161, 8);
+    expect_error(&tree, MR_ERR_DAMAGED, "aaaaaaaa' and has up to 64 bytes");
+}
+
 static void another_process_sees_the_same_catalog(void **state)
 {
     (void)state;
@@ -477,6 +547,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_have_the_names_and_labels_of_the_packed_files),
         cmocka_unit_test(samples_are_described_before_they_are_read),
+        cmocka_unit_test(samples_have_the_members_that_were_packed),
+        cmocka_unit_test(member_names_and_maxima_that_no_spec_could_state_are_refused),
         cmocka_unit_test(another_process_sees_the_same_catalog),
         cmocka_unit_test(messages_name_shard_and_sample),
         cmocka_unit_test(altered_bytes_are_found_and_named),

@@ -82,14 +82,17 @@ def read_index(folder):
     with open(os.path.join(folder, "index"), "rb") as file:
         data = file.read()
     magic, version, n_sections, file_bytes, checksum, n = struct.unpack_from("<8sIIQQQ", data, 0)
-    assert (magic, version, n_sections, file_bytes) == (b"mrpIndx1", 3, 11, len(data))
+    assert (magic, version, n_sections, file_bytes) == (b"mrpIndx1", 3, 13, len(data))
     assert xxh3(data[:24] + bytes(8) + data[32:]) == checksum, "the index's checksum"
     dtype, ndim = struct.unpack_from("<II", data, 40)
     assert (dtype, ndim, struct.unpack_from("<Q", data, 104)[0]) == (10, 0, 8)
-    places = struct.unpack_from("<22Q", data, 120)
+    places = struct.unpack_from("<26Q", data, 120)
     assert all(place % 8 == 0 for place in places[::2])
-    samples, rows, templates, labels, names, classes, class_names, shards, origin, marks, sums = (
-        data[off : off + length] for off, length in zip(places[::2], places[1::2]))
+    (samples, rows, templates, labels, names, classes, class_names, shards, origin, marks, sums,
+     kinds, members) = (data[off : off + length] for off, length in zip(places[::2], places[1::2]))
+    kinds = [(name.rstrip(b"\0").decode(), most)
+             for name, most in struct.iter_unpack("<32sQ", kinds)]
+    assert len(members) == 16 * n * len(kinds)
     has_marks = len(marks) > 0
     if has_marks:
         with open(os.path.join(folder, "marks"), "rb") as file:
@@ -122,6 +125,11 @@ def read_index(folder):
         with open(os.path.join(folder, f"shard-{sample['shard']:05}"), "rb") as shard:
             shard.seek(sample["offset"])
             sample["bytes"] = shard.read(sample["len"])
+            sample["members"] = {}
+            for k, (name, most) in enumerate(kinds):
+                length, checksum = struct.unpack_from("<QQ", members, 16 * (i * len(kinds) + k))
+                content = sample["members"][name] = shard.read(length)
+                assert length <= most and (length <= 240 or xxh3(content) == checksum)
         assert xxh3(sample["bytes"]) == sample["checksum"], "a sample's checksum"
         if sample["encoding"] == "dct":
             check_rows(sample, struct.unpack_from(f"<{sample['n_rows']}I", sums,

@@ -30,6 +30,18 @@ static uint8_t *make_index(size_t *len_out)
     return bytes;
 }
 
+/* The same with further members. */
+static uint8_t *make_member_index(size_t *len_out)
+{
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_member_options(N, 3000);
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "p"), &options);
+    uint8_t *bytes = read_whole(tree_at(&tree, "p/index"), len_out);
+    tree_destroy(&tree);
+    return bytes;
+}
+
 /* The same with marks. */
 static uint8_t *make_marked_index(size_t *len_out)
 {
@@ -234,7 +246,7 @@ static void another_version_is_refused(void **state)
     bytes[8] = MR_PACK_VERSION;
     bytes[12] = MR_PACK_N_SECTIONS + 1;
     mend_index(bytes, len);
-    expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "has 12 sections, this library knows 11");
+    expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "has 14 sections, this library knows 13");
     free(bytes);
 }
 
@@ -263,7 +275,7 @@ static void expect_refused_with(size_t at, uint64_t value, size_t size, const ch
 static void inconsistent_headers_are_refused(void **state)
 {
     (void)state;
-    expect_refused_with(AT(n_sections), MR_PACK_N_SECTIONS - 1, 4, "10 sections instead of 11");
+    expect_refused_with(AT(n_sections), MR_PACK_N_SECTIONS - 1, 4, "12 sections instead of 13");
     expect_refused_with(AT(label_ndim), 8, 4, "8 dimensions");
     expect_refused_with(AT(label_ndim), UINT32_MAX, 4, "4294967295 dimensions");
     expect_refused_with(AT(label_dtype), 99, 4, "labels of dtype 99");
@@ -280,7 +292,7 @@ static void sections_outside_the_file_are_refused(void **state)
 {
     (void)state;
     static const uint64_t places[] = {
-        0, 8, 292, 297, UINT64_MAX, UINT64_MAX - 7, INT64_MAX - 7, (uint64_t)1 << 40};
+        0, 8, 324, 329, UINT64_MAX, UINT64_MAX - 7, INT64_MAX - 7, (uint64_t)1 << 40};
     for (int which = 0; which < MR_PACK_N_SECTIONS; which++) {
         size_t at = AT(sections) + 16 * (size_t)which;
         for (int marked = 0; marked < 2; marked++) {
@@ -289,7 +301,7 @@ static void sections_outside_the_file_are_refused(void **state)
             expect_refused_either(marked, at + 8, UINT64_MAX, 8, "are outside its");
             expect_refused_either(marked, at + 8, (uint64_t)1 << 40, 8, "are outside its");
         }
-        expect_refused_either(true, at, 288, 8, "are outside its"); /* within the header */
+        expect_refused_either(true, at, 320, 8, "are outside its"); /* within the header */
     }
 }
 
@@ -311,6 +323,82 @@ static void sections_of_odd_lengths_are_refused(void **state)
     expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 17, 8, "not a multiple of 16");
     expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 16 * (N - 1), 8,
                           "176 bytes of marks for 12 samples");
+}
+
+static void members_follow_their_sample(void **state)
+{
+    (void)state;
+    size_t len;
+    uint8_t *bytes = make_member_index(&len);
+    struct mr_pack_index index;
+    struct invented want;
+    attach(bytes, len, &index);
+    assert_int_equal(mr_pack_index_n_members(&index), 2);
+    for (uint64_t i = 0; i < N; i++) {
+        const struct mr_pack_sample *sample;
+        struct mr_packed_image image;
+        struct mr_pack_member member;
+        uint64_t offset, at;
+        invent(i, &want);
+        invent_members(i, &want.entry);
+        assert_true(mr_pack_index_sample(&index, i, &sample, &image));
+        at = image.len;
+        for (uint32_t k = 0; k < 2; k++) {
+            assert_true(mr_pack_index_member(&index, i, k, &member, &offset));
+            assert_int_equal(member.len, want.entry.member_lens[k]);
+            assert_int_equal(offset, sample->offset + at);
+            assert_int_equal(member.checksum,
+                             mr_pack_index_hash(want.bytes + at, (size_t)member.len));
+            at += member.len;
+        }
+        assert_false(mr_pack_index_member(&index, i, 2, &member, &offset));
+    }
+    free(bytes);
+}
+
+static void refuse_members(enum mr_pack_section which, uint64_t len_bytes, const char *words)
+{
+    size_t len;
+    uint8_t *bytes = make_member_index(&len);
+    memcpy(bytes + AT(sections) + 16 * (size_t)which + 8, &len_bytes, 8);
+    mend_index(bytes, len);
+    expect_refused(bytes, len, MR_ERR_DAMAGED, words);
+    free(bytes);
+}
+
+static void members_that_do_not_fit_their_samples_are_refused(void **state)
+{
+    (void)state;
+    refuse_members(MR_PACK_MEMBER_KINDS, 41, "41 bytes of kinds of members are not a multiple");
+    refuse_members(MR_PACK_MEMBER_KINDS, 160, "4 members, the limit is 3");
+    refuse_members(MR_PACK_MEMBER_KINDS, 0, "24 entries of 0 members for 12 samples");
+    refuse_members(MR_PACK_MEMBER_KINDS, 40, "24 entries of 1 members for 12 samples");
+    refuse_members(MR_PACK_MEMBERS, 100, "100 bytes of members are not a multiple of 16");
+    refuse_members(MR_PACK_MEMBERS, 16 * 22, "22 entries of 2 members for 12 samples");
+}
+
+/* A member that points outside has no entry. The earlier one is not affected. */
+static void members_that_point_outside_have_no_entry(void **state)
+{
+    (void)state;
+    static const uint64_t lens[] = {3000, INT64_MAX, UINT64_MAX, UINT64_MAX - 100};
+    for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
+        size_t len;
+        uint8_t *bytes = make_member_index(&len);
+        struct mr_pack_header header;
+        struct mr_pack_index index;
+        struct mr_pack_member member;
+        uint64_t offset;
+        memcpy(&header, bytes, sizeof header);
+        memcpy(bytes + header.sections[MR_PACK_MEMBERS].off + sizeof member, &lens[i], 8);
+        mend_index(bytes, len);
+        attach(bytes, len, &index);
+        assert_true(mr_pack_index_member(&index, 0, 0, &member, &offset));
+        assert_false(mr_pack_index_member(&index, 0, 1, &member, &offset));
+        assert_true(mr_pack_index_member(&index, 1, 1, &member, &offset));
+        assert_false(mr_pack_index_member(&index, N, 0, &member, &offset));
+        free(bytes);
+    }
 }
 
 /* Set one field of sample 0, which has coefficients: this sample must be damaged, and no other. */
@@ -483,6 +571,9 @@ int main(void)
         cmocka_unit_test(inconsistent_headers_are_refused),
         cmocka_unit_test(sections_outside_the_file_are_refused),
         cmocka_unit_test(sections_of_odd_lengths_are_refused),
+        cmocka_unit_test(members_follow_their_sample),
+        cmocka_unit_test(members_that_do_not_fit_their_samples_are_refused),
+        cmocka_unit_test(members_that_point_outside_have_no_entry),
         cmocka_unit_test(samples_that_point_outside_are_damaged),
         cmocka_unit_test(marks_that_point_outside_make_a_damaged_sample),
         cmocka_unit_test(marks_beyond_their_file_damage_their_samples),

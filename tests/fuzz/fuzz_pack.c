@@ -125,6 +125,23 @@ static void check_marks(const struct mr_pack_index *index, uint64_t i,
     require(!some || mr_pack_index_has_marks(index), "marks in a pack without any");
 }
 
+static void check_members(const struct mr_pack_index *index, uint64_t i)
+{
+    const struct mr_pack_sample *sample;
+    struct mr_packed_image image;
+    for (uint32_t k = 0; k <= mr_pack_index_n_members(index); k++) {
+        struct mr_pack_member member;
+        uint64_t offset;
+        if (!mr_pack_index_member(index, i, k, &member, &offset))
+            continue;
+        require(k < mr_pack_index_n_members(index), "one member too many");
+        require(!mr_pack_index_sample(index, i, &sample, &image) ||
+                    (offset >= sample->offset + sample->len &&
+                     offset + member.len <= mr_pack_index_shard_bytes(index, sample->shard)),
+                "a member beyond its shard");
+    }
+}
+
 static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
 {
     const struct mr_pack_sample *sample;
@@ -132,6 +149,7 @@ static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
     const char *name = mr_pack_index_name(index, i);
     uint64_t sum = name ? touch(name, strlen(name)) : 0;
     sum += touch(mr_pack_index_label(index, i), index->label_bytes);
+    check_members(index, i);
     if (!mr_pack_index_sample(index, i, &sample, &image))
         return sum;
     require(sample->shard < mr_pack_index_n_shards(index), "a shard that does not exist");
@@ -211,7 +229,11 @@ static void ask_reader(const struct mr_catalog *catalog, struct mr_reader *reade
         if (read.status != MR_OK)
             require_words(read.status, read.error);
         for (uint32_t k = 0; k < list.n && read.status == MR_OK; k++) {
-            uint64_t len = k > 0 ? image->marks_len : whole ? image->len : 5;
+            enum mr_purpose purpose = list.part[k].purpose;
+            uint64_t len = purpose == MR_FOR_MARKS    ? image->marks_len
+                           : purpose == MR_FOR_MEMBER ? list.part[k].extent.len
+                           : whole                    ? image->len
+                                                      : 5;
             require(read.part[k].len == len, "another length");
             require(touch(read.part[k].bytes, read.part[k].len) != 1, "a sum that does not occur");
         }
@@ -239,6 +261,9 @@ static void ask_all(mr_dataset *dataset)
         mr_status status = mr_catalog_verify(catalog, i, (const uint8_t *)"", 0, &error);
         if (status != MR_OK)
             require_words(status, &error);
+        for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++)
+            if (mr_catalog_verify_member(catalog, i, k, (const uint8_t *)"", 0, &error) != MR_OK)
+                require_words(error.status, &error);
         if (label_bytes <= MAX_LABEL)
             require(mr_catalog_label(catalog, i, label, &extent, NULL) == MR_OK, "no label");
         (void)mr_dataset_inspect(dataset, i, &info, &error);
@@ -277,7 +302,9 @@ static void make_unfinished(const struct mr_pack_writer_options *options)
 
 static void try_part(const uint8_t *bytes, size_t len, int what)
 {
-    struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
+    struct mr_pack_writer_options options =
+        what & FUZZ_PACK_MEMBERS ? invented_member_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD)
+                                 : invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
     options.marks = what & FUZZ_PACK_MARKS;
     char spec[128];
     mr_dataset *dataset;

@@ -20,9 +20,11 @@
 static const uint8_t seeds[] = {0,
                                 FUZZ_PACK_MEND,
                                 FUZZ_PACK_MARKS | FUZZ_PACK_MEND,
+                                FUZZ_PACK_MEMBERS | FUZZ_PACK_MEND,
                                 FUZZ_PACK_PART,
                                 FUZZ_PACK_PART | FUZZ_PACK_MEND,
-                                FUZZ_PACK_PART | FUZZ_PACK_MARKS | FUZZ_PACK_MEND};
+                                FUZZ_PACK_PART | FUZZ_PACK_MARKS | FUZZ_PACK_MEND,
+                                FUZZ_PACK_PART | FUZZ_PACK_MEMBERS | FUZZ_PACK_MEND};
 
 static unsigned long n_inputs;
 
@@ -65,7 +67,9 @@ static struct mr_test_image make_seed(uint32_t i)
 {
     uint8_t what = seeds[i];
     char dir[] = "/tmp/fuzz-pack-seed-XXXXXX", path[64];
-    struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
+    struct mr_pack_writer_options options =
+        what & FUZZ_PACK_MEMBERS ? invented_member_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD)
+                                 : invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
     uint64_t n = what & FUZZ_PACK_PART ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
     options.marks = what & FUZZ_PACK_PART && what & FUZZ_PACK_MARKS; /* else by hand */
     if (!mkdtemp(dir) || invented_write_some(dir, &options, n, NULL) != MR_OK)
@@ -106,9 +110,9 @@ static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
     (void)random;
     feed(seed->bytes, seed->len);
     feed_numbers(seed->bytes, seed->len,
-                 !(seeds[i] & FUZZ_PACK_MEND) ? 97
-                 : seeds[i] & FUZZ_PACK_MARKS ? 8
-                                              : 4);
+                 !(seeds[i] & FUZZ_PACK_MEND)                       ? 97
+                 : seeds[i] & (FUZZ_PACK_MARKS | FUZZ_PACK_MEMBERS) ? 8
+                                                                    : 4);
     for (size_t cut = 0; cut < seed->len; cut += 61)
         feed(seed->bytes, cut);
 }

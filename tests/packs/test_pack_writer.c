@@ -98,12 +98,9 @@ static bool write_until(const char *dir, const struct mr_pack_writer_options *op
 /*
  * For each call: die at it, die once more while continuing, then continue to the end and compare.
  */
-static void expect_survival(uint32_t align, bool marks)
+static void expect_survival(struct mr_pack_writer_options options)
 {
     struct tree tree;
-    struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
-    options.align = align;
-    options.marks = marks;
     tree_create(&tree);
     invented_write(tree_at(&tree, "whole"), &options);
     unsigned n = 1;
@@ -129,19 +126,33 @@ static void expect_survival(uint32_t align, bool marks)
 static void whenever_it_is_killed_packing_continues_to_the_same_bytes(void **state)
 {
     (void)state;
-    expect_survival(1, false);
+    expect_survival(invented_options(PARTS_N, PARTS_SHARD));
 }
 
 static void with_aligned_samples_too(void **state)
 {
     (void)state;
-    expect_survival(256, false);
+    struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
+    options.align = 256;
+    expect_survival(options);
 }
 
 static void with_marks_too(void **state)
 {
     (void)state;
-    expect_survival(1, true);
+    struct mr_pack_writer_options options = invented_options(PARTS_N, PARTS_SHARD);
+    options.marks = true;
+    expect_survival(options);
+}
+
+static void with_members_too(void **state)
+{
+    (void)state;
+    struct mr_pack_writer_options options = invented_member_options(PARTS_N, PARTS_SHARD);
+    expect_survival(options);
+    options.align = 256;
+    options.marks = true;
+    expect_survival(options);
 }
 
 static void a_full_disk_is_named_and_survived(void **state)
@@ -240,10 +251,12 @@ static void another_call_is_refused_and_says_what_differs(void **state)
     expect_refused(&tree, &other, "shards of 3000 bytes, aligned to 1; now 3000 and 512");
     other = options;
     other.class_name = other_class;
-    expect_refused(&tree, &other, "other labels or classes");
+    expect_refused(&tree, &other, "other labels, classes or members");
     other.class_name = invented_class;
     other.n_classes = 2;
-    expect_refused(&tree, &other, "other labels or classes");
+    expect_refused(&tree, &other, "other labels, classes or members");
+    other = invented_member_options(PARTS_N, PARTS_SHARD);
+    expect_refused(&tree, &other, "other labels, classes or members");
     expect_goes_on(&tree, &options);
 }
 
@@ -281,6 +294,9 @@ static void a_complete_pack_stays_as_it_is(void **state)
                    "/p holds a complete pack of another dataset, or made with other options");
     other = options;
     other.class_name = other_class;
+    expect_refused(&tree, &other,
+                   "/p holds a complete pack of another dataset, or made with other options");
+    other = invented_member_options(PARTS_N, PARTS_SHARD);
     expect_refused(&tree, &other,
                    "/p holds a complete pack of another dataset, or made with other options");
     expect_same(&tree, "whole", "p", 0);
@@ -441,6 +457,7 @@ int main(void)
         cmocka_unit_test(whenever_it_is_killed_packing_continues_to_the_same_bytes),
         cmocka_unit_test(with_aligned_samples_too),
         cmocka_unit_test(with_marks_too),
+        cmocka_unit_test(with_members_too),
         cmocka_unit_test(a_full_disk_is_named_and_survived),
         cmocka_unit_test(after_a_failure_only_close_is_left),
         cmocka_unit_test(another_call_is_refused_and_says_what_differs),
