@@ -347,6 +347,18 @@ mr_status mr_read_split(const struct mr_catalog *catalog, const struct mr_read *
                             label ? label->bytes : NULL, data_out, data_len_out, label_out, error);
 }
 
+mr_status mr_read_verify(const struct mr_catalog *catalog, const struct mr_read *read,
+                         mr_error *error)
+{
+    const struct mr_read_part *members = mr_read_find(read, MR_FOR_MEMBER);
+    mr_status status =
+        mr_catalog_verify(catalog, read->index, read->part[0].bytes, read->part[0].len, error);
+    for (uint32_t k = 0; status == MR_OK && k < mr_catalog_kind(catalog)->n_extra; k++)
+        status = mr_catalog_verify_member(catalog, read->index, k, members[k].bytes, members[k].len,
+                                          error);
+    return status;
+}
+
 uint64_t mr_read_bytes(const struct mr_read *read)
 {
     uint64_t sum = 0;

@@ -82,12 +82,15 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
 bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out);
 void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read);
 
-/* The first part of this purpose, or NULL if the list has none. */
+/* The first part of this purpose, or NULL if the list has none. The members follow each other. */
 const struct mr_read_part *mr_read_find(const struct mr_read *read, enum mr_purpose purpose);
 /* mr_catalog_split() of a read that succeeded. */
 mr_status mr_read_split(const struct mr_catalog *catalog, const struct mr_read *read,
                         const uint8_t **data_out, size_t *data_len_out, void *label_out,
                         mr_error *error);
+/* mr_catalog_verify() of the image of a read that succeeded, and of its members. */
+mr_status mr_read_verify(const struct mr_catalog *catalog, const struct mr_read *read,
+                         mr_error *error);
 /* Bytes of all parts. */
 uint64_t mr_read_bytes(const struct mr_read *read);
 

@@ -208,8 +208,7 @@ mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read
     if (status == MR_OK)
         status = mr_packed_check(image_out, &limits, error);
     if (status == MR_OK)
-        status = mr_catalog_verify(job->catalog, read->index, read->part[0].bytes,
-                                   read->part[0].len, error);
+        status = mr_read_verify(job->catalog, read, error);
     return status;
 }
 

@@ -58,8 +58,8 @@ mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **p
                              mr_error *error);
 
 /*
- * Check a whole sample of a pack: its description, and its bytes against the checksum.
- * MR_ERR_DAMAGED, also if there are fewer bytes than image_out->len.
+ * Check a whole sample of a pack: its description, and its bytes and those of its members against
+ * their checksums. MR_ERR_DAMAGED, also if there are fewer bytes than image_out->len.
  */
 mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read *read,
                              struct mr_packed_image *image_out, mr_error *error);

@@ -46,7 +46,7 @@ struct worker {
 
 /*
  * A worker's result. The item's bytes hold the row table, the checksums of rows, the label, the
- * sample's bytes and its marks, in this order.
+ * sample's bytes, those of its members, and its marks, in this order.
  */
 struct packed {
     struct mr_packed_image image;
@@ -54,6 +54,7 @@ struct packed {
     size_t label_at;
     size_t bytes_at;
     size_t marks_at;
+    uint64_t member_lens[MR_MAX_MEMBERS];
     bool made_anew;
     bool damaged;
     char why[200];
@@ -106,15 +107,19 @@ static mr_status find_file(struct worker *w, const struct mr_read *read, const u
 /* Compute where each part begins in the item's bytes. False: the sum overflows. */
 static bool place_parts(struct packed *packed, size_t rows_len, size_t label_len, size_t *len_out)
 {
-    return mr_checked_add(rows_len, label_len, &packed->bytes_at) &&
-           mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->marks_at) &&
-           mr_checked_add(packed->marks_at, packed->image.marks_len, len_out);
+    bool good = mr_checked_add(rows_len, label_len, &packed->bytes_at) &&
+                mr_checked_add(packed->bytes_at, (size_t)packed->image.len, &packed->marks_at);
+    for (uint32_t k = 0; k < MR_MAX_MEMBERS; k++)
+        good = good &&
+               mr_checked_add(packed->marks_at, (size_t)packed->member_lens[k], &packed->marks_at);
+    return good && mr_checked_add(packed->marks_at, packed->image.marks_len, len_out);
 }
 
 static mr_status fill_item(const struct worker *w, const struct mr_packed_sample *sample,
-                           struct mr_pipeline_item *item)
+                           const struct mr_read_part *members, struct mr_pipeline_item *item)
 {
     struct packed *packed = item->result;
+    uint32_t n_members = w->packing->job.kind->n_extra;
     size_t label_len = (size_t)w->packing->job.kind->label_bytes;
     size_t rows_len =
         sample->image.rows ? ((size_t)sample->image.n_rows + 1) * sizeof(uint32_t) : 0;
@@ -126,6 +131,8 @@ static mr_status fill_item(const struct worker *w, const struct mr_packed_sample
                               .made_anew = sample->made_anew,
                               .damaged = sample->damaged};
     snprintf(packed->why, sizeof packed->why, "%s", sample->why);
+    for (uint32_t k = 0; k < n_members; k++)
+        packed->member_lens[k] = members[k].len;
     if (!place_parts(packed, rows_len + sums_len, label_len, &len))
         return mr_error_memory(&item->error, SIZE_MAX);
     if (mr_pipeline_reserve(item, len) != MR_OK)
@@ -137,6 +144,10 @@ static mr_status fill_item(const struct worker *w, const struct mr_packed_sample
     memcpy(item->bytes + packed->label_at, w->label, label_len);
     if (sample->image.len > 0)
         memcpy(item->bytes + packed->bytes_at, sample->bytes, (size_t)sample->image.len);
+    uint8_t *at = item->bytes + packed->bytes_at + sample->image.len;
+    for (uint32_t k = 0; k < n_members; at += members[k++].len)
+        if (members[k].len > 0)
+            memcpy(at, members[k].bytes, members[k].len);
     if (sample->image.marks_len > 0)
         memcpy(item->bytes + packed->marks_at, sample->image.marks, sample->image.marks_len);
     return MR_OK;
@@ -152,7 +163,8 @@ static mr_status pack_sample(void *worker, const struct mr_read *read,
     mr_status status = find_file(w, read, &bytes, &len, &item->error);
     if (status == MR_OK)
         status = mr_packer_pack(w->packer, bytes, len, &sample, &item->error);
-    return status == MR_OK ? fill_item(w, &sample, item) : status;
+    return status == MR_OK ? fill_item(w, &sample, mr_read_find(read, MR_FOR_MEMBER), item)
+                           : status;
 }
 
 /* The caller's thread. */
@@ -184,6 +196,7 @@ static mr_status write_sample(struct packing *packing, const struct mr_pipeline_
                                   .bytes = item->bytes + packed->bytes_at,
                                   .name = name,
                                   .label = item->bytes + packed->label_at};
+    memcpy(entry.member_lens, packed->member_lens, sizeof entry.member_lens);
     bool has_rows = mr_packed_image_has_rows(packed->image.encoding);
     entry.image.template = has_rows ? &packed->template : NULL;
     entry.image.rows = has_rows ? (const uint32_t *)(const void *)item->bytes : NULL;
@@ -218,6 +231,20 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
 
 /* The origin. */
 
+/* Where the members of a sample are, as far as the dataset knows before they are read. */
+static void digest_members(const struct mr_pack_job *job, int64_t index, struct mr_digest *digest)
+{
+    char path[MR_CATALOG_PATH];
+    struct mr_extent members[MR_MAX_MEMBERS];
+    mr_catalog_members(job->catalog, index, members);
+    for (uint32_t k = 0; k < job->kind->n_extra; k++) {
+        bool is_file = members[k].len == MR_LEN_UNKNOWN &&
+                       mr_catalog_path(job->catalog, members[k].file, path) == 0;
+        mr_digest_add_u64(digest, members[k].len);
+        mr_digest_add_text(digest, is_file ? path : "");
+    }
+}
+
 static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
 {
     struct mr_digest digest;
@@ -231,6 +258,7 @@ static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
         mr_digest_add_text(&digest, name);
         if (mr_catalog_label(job->catalog, i, label, &unused, &ignored) == MR_OK)
             mr_digest_add(&digest, label, (size_t)job->kind->label_bytes);
+        digest_members(job, i, &digest);
     }
     return mr_digest_end(&digest, (uint64_t)mr_catalog_count(job->catalog));
 }
@@ -377,11 +405,6 @@ mr_status mr_dataset_pack(const mr_dataset *dataset, const char *dir,
     mr_status status = mr_pack_job_begin(&packing.job, dataset, options, report_out, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
-    if (status == MR_OK && packing.job.kind->n_extra > 0)
-        status = mr_error_set(error, MR_ERR_UNSUPPORTED,
-                              "a pack holds images and labels, not the array '%s': open the "
-                              "dataset without keep",
-                              packing.job.kind->extra[0].name);
     if (status != MR_OK)
         return status;
     packing.packer = (struct mr_packer_options){.encoding = (uint32_t)o->encoding,

@@ -8,9 +8,11 @@
  * before a file is made.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "dataset/pack_index.h"
 #include "packs/pack_job.h"
 #include "packs/pack_sample_name.h"
@@ -27,8 +29,11 @@ struct worker {
     struct mr_packer *packer;
 };
 
+/* A worker's result. The item's bytes hold the file and the members. */
 struct unpacked {
     struct mr_packed_image image; /* the pointers are not used */
+    size_t file_len;
+    size_t member_lens[MR_MAX_MEMBERS];
 };
 
 static mr_status open_worker(void *user, void **worker_out, mr_error *error)
@@ -49,6 +54,29 @@ static void close_worker(void *worker)
     free(w);
 }
 
+static mr_status fill_item(const struct worker *w, const uint8_t *file, size_t file_len,
+                           const struct mr_read_part *members, struct mr_pipeline_item *item)
+{
+    struct unpacked *unpacked = item->result;
+    uint32_t n_members = w->job->kind->n_extra;
+    size_t len = unpacked->file_len = file_len;
+    for (uint32_t k = 0; k < n_members; k++) {
+        unpacked->member_lens[k] = members[k].len;
+        if (!mr_checked_add(len, members[k].len, &len))
+            return mr_error_memory(&item->error, SIZE_MAX);
+    }
+    mr_status status = mr_pipeline_reserve(item, len);
+    if (status != MR_OK)
+        return status;
+    if (file_len > 0)
+        memcpy(item->bytes, file, file_len);
+    uint8_t *at = item->bytes + file_len;
+    for (uint32_t k = 0; k < n_members; at += members[k++].len)
+        if (members[k].len > 0)
+            memcpy(at, members[k].bytes, members[k].len);
+    return MR_OK;
+}
+
 static mr_status restore_sample(void *worker, const struct mr_read *read,
                                 struct mr_pipeline_item *item)
 {
@@ -59,13 +87,8 @@ static mr_status restore_sample(void *worker, const struct mr_read *read,
     mr_status status = mr_pack_job_verify(w->job, read, &unpacked->image, &item->error);
     if (status == MR_OK)
         status = mr_pack_job_restore(w->packer, &unpacked->image, read, &file, &len, &item->error);
-    if (status == MR_OK)
-        status = mr_pipeline_reserve(item, len);
-    if (status != MR_OK)
-        return status;
-    if (len > 0)
-        memcpy(item->bytes, file, len);
-    return MR_OK;
+    return status == MR_OK ? fill_item(w, file, len, mr_read_find(read, MR_FOR_MEMBER), item)
+                           : status;
 }
 
 static int64_t index_at(const void *user, uint64_t position)
@@ -103,16 +126,53 @@ static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *it
     mr_pack_job_damage(job, item->index, item->error.text);
 }
 
-/* Write the file under its name, inside the folder. MR_ERR_DAMAGED: no file can have that name. */
-static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item *item)
+/* The name of a member's file: in place of the ending of the sample's name it has that of the
+ * member. */
+static mr_status make_member_name(const struct unpacking *unpacking,
+                                  const struct mr_pipeline_item *item, uint32_t k,
+                                  char name_out[MR_CATALOG_PATH], mr_error *error)
+{
+    const struct mr_pack_job *job = &unpacking->job;
+    const char *name = mr_pack_index_name(mr_catalog_pack(job->catalog), (uint64_t)item->index);
+    const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
+    size_t stem = dot ? (size_t)(dot - name) : strlen(name);
+    int len =
+        snprintf(name_out, MR_CATALOG_PATH, "%.*s.%s", (int)stem, name, job->kind->extra[k].name);
+    if (len < 0 || len >= MR_CATALOG_PATH || !mr_pack_sample_name_is_safe(name_out))
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "its member '%s' cannot have the name of a file beside '%s'",
+                            job->kind->extra[k].name, name);
+    return MR_OK;
+}
+
+/* Write a file inside the folder. MR_ERR_DAMAGED: no file can have that name. */
+static mr_status write_file(struct unpacking *unpacking, const char *name, const uint8_t *bytes,
+                            size_t len, mr_error *error)
+{
+    bool written = false;
+    mr_status status =
+        mr_pack_unpack_file_write(&unpacking->folder, name, bytes, len, &written, error);
+    unpacking->job.progress.bytes_written += written ? len : 0;
+    return status;
+}
+
+/* Write the file of a sample, and a file for each member that it has. */
+static mr_status write_sample(struct unpacking *unpacking, struct mr_pipeline_item *item)
 {
     char name[MR_CATALOG_PATH];
-    bool written = false;
+    const struct unpacked *unpacked = item->result;
+    const uint8_t *at = item->bytes + unpacked->file_len;
     mr_status status = make_file_name(unpacking, item, name, &item->error);
     if (status == MR_OK)
-        status = mr_pack_unpack_file_write(&unpacking->folder, name, item->bytes, item->len,
-                                           &written, &item->error);
-    unpacking->job.progress.bytes_written += written ? item->len : 0;
+        status = write_file(unpacking, name, item->bytes, unpacked->file_len, &item->error);
+    for (uint32_t k = 0; status == MR_OK && k < unpacking->job.kind->n_extra; k++) {
+        size_t len = unpacked->member_lens[k];
+        if (len > 0)
+            status = make_member_name(unpacking, item, k, name, &item->error);
+        if (status == MR_OK && len > 0)
+            status = write_file(unpacking, name, at, len, &item->error);
+        at += len;
+    }
     return status;
 }
 
@@ -122,7 +182,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     struct mr_pack_job *job = &unpacking->job;
     const struct unpacked *unpacked = item->result;
     if (item->status == MR_OK)
-        item->status = write_file(unpacking, item);
+        item->status = write_sample(unpacking, item);
     if (item->status < 0 && item->status != MR_ERR_DAMAGED) {
         mr_pack_job_name(job->catalog, item->index, &item->error);
         mr_error_copy(error, &item->error);

@@ -116,7 +116,7 @@ MR_API void mr_pack_report_init(mr_pack_report *report, size_t size);
 
 /**
  * Pack a dataset of image files, or another pack, into the folder dir. The folder is created; its
- * parent must exist.
+ * parent must exist. Further members of the samples are packed with them.
  *
  * Damaged files are packed unchanged, counted, and reported to notice. MR_PACK_JPEG copies files
  * and checks only their headers. options, report_out and error may be NULL.
@@ -160,8 +160,9 @@ MR_API mr_status mr_dataset_check(const mr_dataset *dataset, const mr_pack_optio
  * If the pack holds a file's bytes, the file is the original byte for byte. Otherwise it is a JPEG
  * of the same pixels that keeps the orientation but no other metadata (EXIF, ICC profile,
  * comments); raw samples become PNG. If the kind of file changes, .jpg or .png is added to the
- * name. No file is replaced. A file that already exists with the same bytes is accepted, so an
- * interrupted call can be repeated. It uses the same options as mr_dataset_check().
+ * name. A further member of a sample, such as "seg" of cat/a.jpg, becomes the file cat/a.seg,
+ * unless it is empty. No file is replaced. A file that already exists with the same bytes is
+ * accepted, so an interrupted call can be repeated. It uses the same options as mr_dataset_check().
  *
  * Returns MR_OK; MR_ERR_INVALID (not a pack; a different file exists, which is named);
  * MR_ERR_DAMAGED (some samples are damaged, or have names that lead out of dir or that are not

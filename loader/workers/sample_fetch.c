@@ -79,7 +79,6 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source,
         *error = *read->error;
         return read->status;
     }
-    const struct mr_read_part *image = &read->part[0];
     const struct mr_read_part *marks = mr_read_find(read, MR_FOR_MARKS);
     *fetched_out = (struct mr_fetched){.encoded = mr_catalog_kind(source->catalog)->encoded,
                                        .is_packed = job->is_packed,
@@ -91,7 +90,7 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source,
     fetched_out->packed.marks = marks ? marks->bytes : NULL;
     fetched_out->packed.marks_len = marks ? marks->len : 0;
     if (status == MR_OK && job->is_packed && !job->is_from_cache && source->verifies)
-        status = mr_catalog_verify(source->catalog, read->index, image->bytes, image->len, error);
+        status = mr_read_verify(source->catalog, read, error);
     error->index = read->index;
     return status;
 }

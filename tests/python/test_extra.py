@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further members of tar shards in Python: rows of bytes, their values and offsets as arrays."""
+"""Further members of samples in Python: rows of bytes, their values and offsets as arrays."""
+import os
+import subprocess
+
 import pytest
 
 import millrace as mr
@@ -51,6 +54,26 @@ def test_other_libraries_take_values_and_offsets(batch):
     assert (values.dtype, offsets.dtype) == (torch.uint8, torch.int64)
     assert bytes(values[offsets[3]:offsets[4]].tolist()) == CAPTIONS[3]
     assert numpy.asarray(batch["txt"].values).tobytes() == batch["txt"].values.tobytes()
+
+
+def test_members_of_folders_lists_and_packs(images, make_loader, tmp_path):
+    dataset, notes = mr.Dataset(images), {}
+    for i in range(0, len(dataset), 2):
+        name = os.path.relpath(dataset.name(i), images)
+        place = tmp_path / "notes" / (os.path.splitext(name)[0] + ".txt")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(notes.setdefault(i, b"note %d" % i))
+    folder = f"imagefolder:{images}?extra=note:16:.txt:{tmp_path}/notes"
+    for command in (["pack", folder, "pack"], ["list", "--save", "list.txt", folder]):
+        subprocess.run([os.environ["MR_COMMAND"], *command],
+                       check=True,
+                       cwd=tmp_path,
+                       stdout=subprocess.DEVNULL)
+    for source in (folder, f"list:{tmp_path}/list.txt?extra=note:16", f"pack:{tmp_path}/pack"):
+        seen = {}
+        for batch in make_loader(dataset=source):
+            seen.update(zip(batch.index.tolist(), batch["note"].tolist()))
+        assert seen == {i: notes.get(i, b"") for i in range(len(dataset))}
 
 
 def test_copies_and_tensors_hold_their_rows(make_loader, shard):

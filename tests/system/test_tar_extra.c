@@ -353,16 +353,39 @@ static void a_member_with_the_name_of_another_array_is_refused(void **state)
     mr_dataset_destroy(shards);
 }
 
-static void a_pack_of_members_is_refused(void **state)
+/* The sample with a member that is too long cannot be packed. */
+static void packs_have_the_members_of_their_shards(void **state)
 {
     (void)state;
-    char dir[4096];
-    mr_error error;
+    char dir[4096], spec[4200];
+    mr_error error = {0};
     mr_dataset *shards = open_shards(keys);
     snprintf(dir, sizeof dir, "%s/pack", folder);
-    assert_error(mr_dataset_pack(shards, dir, NULL, NULL, &error), MR_ERR_UNSUPPORTED, &error,
-                 "not the array 'txt'");
+    assert_error(mr_dataset_pack(shards, dir, NULL, NULL, &error), MR_ERR_DAMAGED, &error,
+                 "t-01.tar/017.jpg (index 17): its member 'txt' has 100 bytes");
     mr_dataset_destroy(shards);
+    snprintf(spec, sizeof spec, "tar:%s/t-00.tar?%s", folder, keys);
+    shards = mr_test_dataset(spec);
+    snprintf(dir, sizeof dir, "%s/good", folder);
+    assert_ok(mr_dataset_pack(shards, dir, NULL, NULL, &error), &error);
+    mr_dataset_destroy(shards);
+    snprintf(spec, sizeof spec, "pack:%s", dir);
+    mr_dataset *pack = mr_test_dataset(spec);
+    mr_loader_options o = base_options();
+    o.num_workers = 2;
+    o.drop_last = 1;
+    mr_test_set_devices(&o);
+    mr_loader *loader = mr_test_loader(pack, "train:24", &o);
+    mr_batch *batch;
+    assert_int_equal(mr_loader_set_epoch(loader, 0), MR_OK);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    uint32_t n_valid = 0;
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
+        n_valid += check_part(mr_batch_part(batch, p));
+    assert_int_equal(n_valid, mr_batch_size(batch));
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(pack);
 }
 
 /* Only the caption of the damaged sample is wrong, so its image can be inspected. */
@@ -394,7 +417,7 @@ int main(void)
         cmocka_unit_test(killed_workers_change_nothing),
 #endif
         cmocka_unit_test(a_member_with_the_name_of_another_array_is_refused),
-        cmocka_unit_test(a_pack_of_members_is_refused),
+        cmocka_unit_test(packs_have_the_members_of_their_shards),
         cmocka_unit_test(members_are_checked_with_their_samples),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

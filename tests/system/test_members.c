@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Further members of samples from a folder, from its list, and from packs of it. The oracle is what
+ * was written to each member's file.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <millrace/millrace.h>
+
+#include "tests/support/assert_words.h"
+#include "tests/support/devices.h"
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+#include "tests/support/images.h"
+#include "tests/support/packs.h"
+
+enum { N = 23, MAX = 64, PATH = 600, SPEC = 8 * PATH };
+
+static char *folder;
+static const char *const members[2] = {"seg", "note"};
+
+static const char *at(const char *name)
+{
+    static char paths[8][2 * PATH];
+    static unsigned turn;
+    char *path = paths[turn++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+/* The name of sample i, without its ending. */
+static const char *stem_of(int64_t i)
+{
+    static char stem[32];
+    snprintf(stem, sizeof stem, "%s/%03d", i < N / 2 ? "a" : "b", (int)i);
+    return stem;
+}
+
+/* The content of member k of sample i. False: the sample does not have it. */
+static bool make_member(int64_t i, int k, uint8_t bytes[MAX], size_t *len_out)
+{
+    *len_out = (i + k) % 5 == 1 ? 0 : (size_t)(i * 37 + k * 11) % MAX + 1;
+    for (size_t b = 0; b < *len_out; b++)
+        bytes[b] = (uint8_t)((uint64_t)(i * 2 + k + 1) * (b + 3) * 0x9e3779b97f4a7c15u >> 56);
+    return (i + k) % 5 != 0;
+}
+
+static void write_file(const char *format, const char *stem, const void *bytes, size_t len)
+{
+    char name[PATH];
+    snprintf(name, sizeof name, format, stem);
+    mr_test_folder_write(folder, name, bytes, len);
+}
+
+static void write_sample(int64_t i)
+{
+    uint8_t bytes[MAX];
+    size_t len;
+    struct mr_test_image image = mr_test_jpeg(
+        &(struct mr_test_jpeg){.width = 40, .height = 30 + (uint32_t)i, .seed = (uint32_t)i});
+    write_file("photos/%s.jpg", stem_of(i), image.bytes, image.len);
+    if (make_member(i, 0, bytes, &len))
+        write_file("masks/%s.png", stem_of(i), bytes, len);
+    if (make_member(i, 1, bytes, &len))
+        write_file("no:tes,/%s_n.txt", stem_of(i), bytes, len);
+    mr_test_image_free(&image);
+}
+
+static void write_spec(char spec[SPEC], const char *kind, const char *name, const char *keys)
+{
+    snprintf(spec, SPEC, "%s:%s%s%s", kind, at(name), *keys ? "?" : "", keys);
+}
+
+static mr_dataset *open_folder(void)
+{
+    char spec[SPEC];
+    snprintf(spec, SPEC, "imagefolder:%s?extra=seg:%d:.png:%s,note:%d:_n.txt:%s", at("photos"),
+             MAX, at("masks"), MAX, at("no:tes%2C"));
+    return mr_test_dataset(spec);
+}
+
+static void make_pack(const char *name, mr_pack_encoding encoding)
+{
+    mr_error error = {0};
+    mr_pack_options options = MR_PACK_OPTIONS_INIT;
+    mr_dataset *dataset = open_folder();
+    options.encoding = encoding;
+    options.num_workers = 2;
+    assert_ok(mr_dataset_pack(dataset, at(name), &options, NULL, &error), &error);
+    mr_dataset_destroy(dataset);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"photos",  "photos/a", "photos/b",  "masks",    "masks/a",
+                                          "masks/b", "no:tes,",  "no:tes,/a", "no:tes,/b"};
+    mr_error error = {0};
+    folder = mr_test_folder_create();
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        assert_int_equal(mkdir(at(folders[i]), 0777), 0);
+    for (int64_t i = 0; i < N; i++)
+        write_sample(i);
+    mr_dataset *dataset = open_folder();
+    assert_ok(mr_dataset_save_list(dataset, at("list.txt"), &error), &error);
+    mr_dataset_destroy(dataset);
+    make_pack("dct", MR_PACK_DCT);
+    make_pack("jpeg", MR_PACK_JPEG);
+    make_pack("raw", MR_PACK_RAW);
+    return 0;
+}
+
+static mr_loader_options base_options(uint32_t n_workers)
+{
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    o.batch_size = 7;
+    o.seed = 3;
+    o.num_workers = n_workers;
+    return o;
+}
+
+static void check_row(const mr_batch *part, int k, int64_t row, int64_t index)
+{
+    char name[32];
+    uint8_t want[MAX];
+    size_t len;
+    snprintf(name, sizeof name, "%s.offsets", members[k]);
+    const int64_t *offsets = mr_test_data(part, name);
+    const uint8_t *bytes = mr_test_bytes(mr_batch_array(part, members[k]));
+    if (!make_member(index, k, want, &len))
+        len = 0;
+    assert_int_equal(offsets[row + 1] - offsets[row], len);
+    assert_memory_equal(bytes + offsets[row], want, len);
+}
+
+static void check_epoch(mr_loader *loader, uint64_t epoch)
+{
+    uint64_t seen = 0;
+    mr_batch *batch;
+    assert_int_equal(mr_loader_set_epoch(loader, epoch), MR_OK);
+    while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+        for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
+            const mr_batch *part = mr_batch_part(batch, p);
+            const int64_t *index = mr_test_data(part, "index");
+            for (int64_t i = 0; i < mr_batch_size(part); i++) {
+                check_row(part, 0, i, index[i]);
+                check_row(part, 1, i, index[i]);
+                seen |= UINT64_C(1) << index[i];
+            }
+        }
+        mr_batch_release(batch);
+    }
+    assert_int_equal(seen, (UINT64_C(1) << N) - 1);
+}
+
+/* The folder, its list, and its packs. */
+static mr_dataset *open_source(int source)
+{
+    static const char *const packs[] = {"dct", "jpeg", "raw"};
+    char spec[SPEC];
+    if (source == 0)
+        return open_folder();
+    if (source == 1)
+        write_spec(spec, "list", "list.txt", "extra=seg:64,note:64");
+    else
+        write_spec(spec, "pack", packs[source - 2], "");
+    return mr_test_dataset(spec);
+}
+enum { N_SOURCES = 5 };
+
+static void members_are_the_same_from_every_source(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 5};
+    static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
+    for (int source = 0; source < N_SOURCES; source++) {
+        mr_dataset *dataset = open_source(source);
+        for (size_t i = 0; i < 3; i++) {
+            mr_loader_options o = base_options(workers[i]);
+            o.reader = readers[i % 2];
+            o.verify_packs = i == 1;
+            mr_test_set_devices(&o);
+            mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+            check_epoch(loader, 0);
+            check_epoch(loader, 1);
+            mr_loader_destroy(loader);
+        }
+        mr_dataset_destroy(dataset);
+    }
+}
+
+static void images_are_those_of_the_folder_without_members(void **state)
+{
+    (void)state;
+    char spec[SPEC];
+    write_spec(spec, "imagefolder", "photos", "");
+    mr_dataset *plain = mr_test_dataset(spec);
+    mr_loader_options o = base_options(MR_NO_WORKERS);
+    mr_loader *loader = mr_test_loader(plain, "train:24", &o);
+    struct mr_test_epoch want = mr_test_epoch_run(loader, 1);
+    mr_loader_destroy(loader);
+    for (int source = 0; source < N_SOURCES; source++) {
+        mr_dataset *dataset = open_source(source);
+        loader = mr_test_loader(dataset, "train:24", &o);
+        struct mr_test_epoch got = mr_test_epoch_run(loader, 1);
+        assert_int_equal(got.status, MR_END);
+        assert_memory_equal(got.indices, want.indices, N * sizeof *want.indices);
+        assert_memory_equal(got.row_digests, want.row_digests, N * sizeof *want.row_digests);
+        mr_test_epoch_free(&got);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+    mr_test_epoch_free(&want);
+    mr_dataset_destroy(plain);
+}
+
+static void a_cache_changes_nothing(void **state)
+{
+    (void)state;
+    static const mr_cache_form forms[] = {MR_CACHE_FORM_DCT, MR_CACHE_FORM_INDEX};
+    usleep(70000); /* a cache skips files that changed a moment ago */
+    for (int source = 0; source < 2; source++) {
+        mr_dataset *dataset = open_source(source);
+        for (size_t f = 0; f < 2; f++) {
+            for (uint32_t run = 0; run < 2; run++) {
+                mr_loader_options o = base_options(run == 0 ? MR_NO_WORKERS : 2);
+                mr_loader_stats stats = MR_LOADER_STATS_INIT;
+                o.cache = at("cache");
+                o.cache_form = forms[f];
+                o.cache_slowdown = 100;
+                mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+                check_epoch(loader, 0);
+                check_epoch(loader, 1);
+                assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+                if (run == 1)
+                    assert_true(stats.n_cached >= 2 * N);
+                mr_loader_destroy(loader);
+            }
+        }
+        mr_dataset_destroy(dataset);
+    }
+}
+
+/* The first error of an epoch of the folder, which must be damage of sample i. */
+static void expect_damage(int64_t i, const char *words)
+{
+    for (uint32_t n_workers = 0; n_workers < 2; n_workers++) {
+        mr_dataset *dataset = open_folder();
+        mr_loader_options o = base_options(n_workers ? n_workers : MR_NO_WORKERS);
+        o.on_error = MR_ON_ERROR_FAIL;
+        mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+        struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+        assert_int_equal(epoch.n_failures, 1);
+        assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
+        assert_int_equal(epoch.first_error.index, i);
+        assert_words(epoch.first_error.text, words);
+        mr_test_epoch_free(&epoch);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+}
+
+static void a_wrong_member_is_damage_and_its_file_is_named(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[MAX + 1];
+    mr_error error = {0};
+    mr_dataset *dataset = open_folder();
+    write_file("masks/%s.png", stem_of(3), zeros, MAX + 1);
+    expect_damage(3, "masks/a/003.png (index 3): ");
+    assert_error(mr_dataset_pack(dataset, at("never"), NULL, NULL, &error), MR_ERR_DAMAGED, &error,
+                 "003");
+    assert_int_equal(remove(at("masks/a/003.png")), 0);
+    assert_int_equal(mkdir(at("masks/a/003.png"), 0777), 0);
+    expect_damage(3, "masks/a/003.png");
+    assert_int_equal(remove(at("masks/a/003.png")), 0);
+    assert_int_equal(symlink("003.png", at("masks/a/003.png")), 0);
+    expect_damage(3, "masks/a/003.png");
+    assert_int_equal(remove(at("masks/a/003.png")), 0);
+    write_sample(3);
+    mr_dataset_destroy(dataset);
+}
+
+static void expect_same_file(const char *a, const char *b)
+{
+    char command[4 * PATH + 16];
+    snprintf(command, sizeof command, "cmp -s '%s' '%s'", a, b);
+    if (system(command) != 0)
+        fail_msg("%s and %s differ", a, b);
+}
+
+/* Members come with the sample from pack to pack, and a pack is made again byte for byte. */
+static void packs_of_packs_have_the_members(void **state)
+{
+    (void)state;
+    mr_error error = {0};
+    char spec[SPEC];
+    mr_pack_options options = MR_PACK_OPTIONS_INIT;
+    mr_dataset *dataset = open_source(3);
+    options.num_workers = 5;
+    assert_ok(mr_dataset_pack(dataset, at("again"), &options, NULL, &error), &error);
+    mr_dataset_destroy(dataset);
+    expect_same_file(at("again/shard-00000"), at("dct/shard-00000"));
+    write_spec(spec, "pack", "again", "");
+    dataset = mr_test_dataset(spec);
+    mr_loader_options o = base_options(MR_NO_WORKERS);
+    mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+    check_epoch(loader, 0);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    write_spec(spec, "imagefolder", "photos", "");
+    dataset = mr_test_dataset(spec);
+    assert_error(mr_dataset_pack(dataset, at("dct"), NULL, NULL, &error), MR_ERR_INVALID, &error,
+                 "holds a complete pack of another dataset");
+    mr_dataset_destroy(dataset);
+}
+
+static void check_unpacked_member(const char *dir, int64_t i, int k)
+{
+    char name[PATH];
+    uint8_t want[MAX], got[MAX + 1];
+    size_t len;
+    snprintf(name, sizeof name, "%s/%s.%s", dir, stem_of(i), members[k]);
+    FILE *file = fopen(at(name), "rb");
+    assert_int_equal(file != NULL, make_member(i, k, want, &len) && len > 0);
+    if (!file)
+        return;
+    assert_int_equal(fread(got, 1, sizeof got, file), len);
+    assert_memory_equal(got, want, len);
+    fclose(file);
+}
+
+static void unpacked_members_stand_beside_their_images(void **state)
+{
+    (void)state;
+    mr_error error = {0};
+    mr_dataset *dataset = open_source(3);
+    assert_ok(mr_pack_unpack(dataset, at("files"), NULL, NULL, &error), &error);
+    assert_ok(mr_pack_unpack(dataset, at("files"), NULL, NULL, &error), &error);
+    for (int64_t i = 0; i < N; i++) {
+        char name[2][PATH];
+        snprintf(name[0], PATH, "files/%s.jpg", stem_of(i));
+        snprintf(name[1], PATH, "photos/%s.jpg", stem_of(i));
+        expect_same_file(at(name[0]), at(name[1]));
+        check_unpacked_member("files", i, 0);
+        check_unpacked_member("files", i, 1);
+    }
+    mr_dataset_destroy(dataset);
+}
+
+/* Flip the last byte of a shard, which is one of the last sample's last member. */
+static void flip_last_byte(const char *path)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    int byte = getc(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    assert_int_equal(putc(byte ^ 0xff, file), byte ^ 0xff);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void an_altered_member_is_found_by_its_checksum(void **state)
+{
+    (void)state;
+    char spec[SPEC];
+    mr_error error = {0};
+    mr_pack_report report = MR_PACK_REPORT_INIT;
+    make_pack("bad", MR_PACK_JPEG);
+    flip_last_byte(at("bad/shard-00000"));
+    write_spec(spec, "pack", "bad", "");
+    mr_dataset *dataset = mr_test_dataset(spec);
+    assert_ok(mr_dataset_check(dataset, NULL, &report, &error), &error);
+    assert_int_equal(report.n_damaged, 1);
+    mr_loader_options o = base_options(2);
+    o.verify_packs = 1;
+    o.on_error = MR_ON_ERROR_FAIL;
+    mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+    assert_int_equal(epoch.n_failures, 1);
+    assert_words(
+        epoch.first_error.text,
+        "bad/shard-00000 (b/022.jpg, index 22): the bytes of its member 'note' were altered");
+    mr_test_epoch_free(&epoch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_the_same_from_every_source),
+        cmocka_unit_test(images_are_those_of_the_folder_without_members),
+        cmocka_unit_test(a_cache_changes_nothing),
+        cmocka_unit_test(a_wrong_member_is_damage_and_its_file_is_named),
+        cmocka_unit_test(packs_of_packs_have_the_members),
+        cmocka_unit_test(unpacked_members_stand_beside_their_images),
+        cmocka_unit_test(an_altered_member_is_found_by_its_checksum),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
