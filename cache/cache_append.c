@@ -96,7 +96,7 @@ static void note_data_end(void *user, uint64_t at, const struct mr_cache_head *h
     uint64_t sample_end;
     if (head->kind != MR_CACHE_SAMPLE)
         return;
-    if (__builtin_add_overflow(sample->offset, sample->len, &sample_end))
+    if (__builtin_add_overflow(sample->offset, mr_cache_log_data_bytes(sample), &sample_end))
         sample_end = UINT64_MAX;
     if (sample_end > *end)
         *end = sample_end;
@@ -249,14 +249,27 @@ static int append_sample(struct mr_cache_append *append, const struct mr_cache_e
 {
     struct mr_cache_sample *sample = (void *)append->record;
     sample->head.kind = MR_CACHE_SAMPLE;
-    sample->head.len_bytes = mr_cache_log_sample_bytes(entry->sample.n_rows);
+    sample->head.len_bytes = mr_cache_log_sample_bytes(entry->sample.n_rows, entry->n_members);
     sample->made_ns = now_ns();
     sample->offset = append->data_end;
     sample->data_checksum = mr_xxh3(entry->bytes, entry->sample.len);
     memset(sample + 1, 0, sample->head.len_bytes - sizeof *sample);
     if (entry->sample.n_rows > 0)
         memcpy(sample + 1, entry->rows, ((size_t)entry->sample.n_rows + 1) * sizeof *entry->rows);
+    memcpy(append->record + mr_cache_log_sample_bytes(entry->sample.n_rows, 0), entry->members,
+           entry->n_members * sizeof *entry->members);
     return write_record(append, &sample->head, at);
+}
+
+static int write_bytes(struct mr_cache_append *append, const struct mr_cache_entry *entry)
+{
+    uint64_t at = append->data_end + entry->sample.len;
+    int rc =
+        mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
+    for (uint32_t k = 0; rc == 0 && k < entry->n_members; at += entry->members[k++].len)
+        rc =
+            mr_file_write_at(append->files.data, entry->member_bytes[k], entry->members[k].len, at);
+    return rc;
 }
 
 /*
@@ -269,8 +282,7 @@ static int append_entry(struct mr_cache_append *append, const struct mr_cache_en
     struct mr_cache_sample *sample = (void *)append->record;
     *sample = entry->sample;
     sample->template_at = sample->template_check = 0;
-    int rc =
-        mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
+    int rc = write_bytes(append, entry);
     if (rc == 0 && entry->sample.n_rows > 0)
         rc = append_template(append, entry->template, at, sample);
     *record_at = *at;
@@ -291,12 +303,21 @@ static void undo_append(struct mr_cache_append *append)
             append->known[i].at = 0;
 }
 
+uint64_t mr_cache_append_bytes(const struct mr_cache_entry *entry)
+{
+    uint64_t len = entry->sample.len;
+    for (uint32_t k = 0; k < entry->n_members; k++)
+        len += entry->members[k].len;
+    return len;
+}
+
 int mr_cache_append_add(struct mr_cache_append *append, const struct mr_cache_entry *entry,
                         struct mr_cache_place *place_out)
 {
     if (entry->sample.n_rows > MR_CACHE_MAX_ROWS)
         return -EFBIG;
-    int rc = ensure_segment(append, entry->sample.len);
+    uint64_t len = mr_cache_append_bytes(entry);
+    int rc = ensure_segment(append, len);
     if (rc != 0)
         return rc;
     uint64_t at = append->log_end, record_at;
@@ -306,8 +327,8 @@ int mr_cache_append_add(struct mr_cache_append *append, const struct mr_cache_en
         return rc;
     }
     *place_out = (struct mr_cache_place){
-        .id = append->id, .at = record_at, .grown = at - append->log_end + entry->sample.len};
+        .id = append->id, .at = record_at, .grown = at - append->log_end + len};
     append->log_end = at;
-    append->data_end += entry->sample.len;
+    append->data_end += len;
     return 0;
 }

@@ -18,6 +18,9 @@ struct mr_cache_entry {
     const struct mr_packed_template *template; /* for DCT and MARKED */
     const uint32_t *rows;                      /* for DCT and MARKED: n_rows + 1 offsets */
     const uint8_t *bytes;                      /* sample.len bytes */
+    uint32_t n_members;                        /* of the sample, for DCT */
+    struct mr_cache_member members[MR_MAX_MEMBERS];
+    const uint8_t *member_bytes[MR_MAX_MEMBERS];
 };
 
 /* The place of an entry. */
@@ -31,6 +34,9 @@ struct mr_cache_place {
 struct mr_cache_append *mr_cache_append_create(int folder);
 /* Closes the segment, which releases its lock. NULL does nothing. */
 void mr_cache_append_destroy(struct mr_cache_append *append);
+
+/* Bytes of an entry in the data file. */
+uint64_t mr_cache_append_bytes(const struct mr_cache_entry *entry);
 
 /*
  * Add an entry. Returns 0 or a negative errno; after an error the cache does not contain the entry.

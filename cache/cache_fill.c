@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/xxh3.h"
 #include "dataset/file.h"
 #include "dataset/file_cache.h"
 #include "cache/cache_append.h"
@@ -56,8 +57,9 @@ struct mr_cache_fill {
     struct mr_codec *codec;   /* makes the marks of files */
     bool broken;              /* no memory for packer or codec */
     int64_t credit_ns;
-    struct mr_scratch file; /* bytes of the file that is packed */
-    int64_t met[N_MET];     /* a stack that drops its oldest elements */
+    struct mr_scratch file;                    /* bytes of the file that is packed */
+    struct mr_scratch members[MR_MAX_MEMBERS]; /* bytes of its further members */
+    int64_t met[N_MET];                        /* a stack that drops its oldest elements */
     uint32_t top;
     uint32_t n_met;
 };
@@ -92,6 +94,8 @@ static void free_buffers(struct mr_cache_fill *fill)
     fill->packer = NULL;
     fill->codec = NULL;
     mr_scratch_fini(&fill->file);
+    for (uint32_t k = 0; k < MR_MAX_MEMBERS; k++)
+        mr_scratch_fini(&fill->members[k]);
 }
 
 void mr_cache_fill_destroy(struct mr_cache_fill *fill)
@@ -176,43 +180,83 @@ static bool has_settled(const struct mr_cache_version *version)
     return version->ctime_ns <= now_ns - settled_ns;
 }
 
+static bool is_same(const struct mr_cache_version *a, const struct mr_cache_version *b)
+{
+    return a->file_bytes == b->file_bytes && a->mtime_ns == b->mtime_ns &&
+           a->ctime_ns == b->ctime_ns;
+}
+
 /*
- * Read the image, and find the version of its file. Returns MR_CACHE_GOOD, or the next state of the
- * sample.
+ * Read an extent of an open file, at most limit bytes, and find the version of the file. Returns
+ * MR_CACHE_GOOD, or the next state of the sample.
  */
-static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, int64_t index,
+static enum mr_cache_state read_open_file(int fd, const struct mr_extent *extent, uint64_t limit,
+                                          struct mr_scratch *bytes,
                                           struct mr_cache_version *version_out, size_t *len_out)
 {
     struct mr_cache_version after;
     size_t n;
     if (mr_cache_key_fstat(fd, version_out) != 0)
         return MR_CACHE_AS_FILE;
-    struct mr_cache_range range = mr_cache_key_range(fill->catalog, index, version_out);
-    if (range.len == 0 || range.len > fill->region->max_file_bytes || range.len > SIZE_MAX / 2)
+    uint64_t len = extent->len == MR_LEN_UNKNOWN ? version_out->file_bytes : extent->len;
+    if (len > limit || len > SIZE_MAX / 2)
         return MR_CACHE_AS_FILE;
-    *len_out = (size_t)range.len;
-    if (!has_settled(version_out) || mr_scratch_reserve(&fill->file, *len_out, 1, NULL) != MR_OK)
+    *len_out = (size_t)len;
+    if (!has_settled(version_out) || mr_scratch_reserve(bytes, *len_out, 1, NULL) != MR_OK)
         return MR_CACHE_ABSENT;
-    if (mr_file_read_at(fd, range.offset, fill->file.memory, *len_out, &n) != 0)
+    if (mr_file_read_at(fd, extent->offset, bytes->memory, *len_out, &n) != 0)
         return MR_CACHE_AS_FILE;
-    if (n != *len_out || mr_cache_key_fstat(fd, &after) != 0 ||
-        after.file_bytes != version_out->file_bytes || after.mtime_ns != version_out->mtime_ns ||
-        after.ctime_ns != version_out->ctime_ns)
+    if (n != *len_out || mr_cache_key_fstat(fd, &after) != 0 || !is_same(&after, version_out))
         return MR_CACHE_ABSENT;
     return MR_CACHE_GOOD;
 }
 
-static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index,
-                                     struct mr_cache_version *version_out, size_t *len_out)
+static enum mr_cache_state read_extent(const struct mr_cache_fill *fill,
+                                       const struct mr_extent *extent, uint64_t limit,
+                                       struct mr_scratch *bytes,
+                                       struct mr_cache_version *version_out, size_t *len_out)
 {
-    struct mr_cache_version none = {0};
-    int fd = mr_file_cache_open(fill->catalog, mr_cache_key_range(fill->catalog, index, &none).file,
-                                NULL);
+    int fd = mr_file_cache_open(fill->catalog, extent->file, NULL);
     if (fd < 0)
         return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_AS_FILE;
-    enum mr_cache_state state = read_open_file(fill, fd, index, version_out, len_out);
+    enum mr_cache_state state = read_open_file(fd, extent, limit, bytes, version_out, len_out);
     close(fd);
     return state;
+}
+
+/*
+ * Read the further members into the entry. version: that of the image's file, in which members of a
+ * shard are too.
+ */
+static enum mr_cache_state read_members(struct mr_cache_fill *fill, int64_t index,
+                                        const struct mr_cache_version *version,
+                                        struct mr_cache_entry *entry)
+{
+    const struct mr_sample_kind *kind = mr_catalog_kind(fill->catalog);
+    bool in_shard = mr_catalog_has_members(fill->catalog);
+    struct mr_extent extents[MR_MAX_MEMBERS];
+    uint64_t stamps[MR_MAX_MEMBERS];
+    if (mr_cache_key_stamps(fill->catalog, index, stamps) != 0)
+        return MR_CACHE_AS_FILE;
+    mr_catalog_members(fill->catalog, index, extents);
+    for (; entry->n_members < kind->n_extra; entry->n_members++) {
+        uint32_t k = entry->n_members;
+        struct mr_cache_version own;
+        size_t len;
+        entry->members[k] = (struct mr_cache_member){.stamp = stamps[k]};
+        if (extents[k].len == 0 || (!in_shard && stamps[k] == 0))
+            continue;
+        enum mr_cache_state state =
+            read_extent(fill, &extents[k], kind->extra[k].max_bytes, &fill->members[k], &own, &len);
+        if (state != MR_CACHE_GOOD)
+            return state;
+        if (in_shard ? !is_same(&own, version) : mr_cache_key_stamp(&own) != stamps[k])
+            return MR_CACHE_ABSENT;
+        entry->member_bytes[k] = fill->members[k].memory;
+        entry->members[k].len = len;
+        entry->members[k].checksum = len > 0 ? mr_xxh3(entry->member_bytes[k], len) : 0;
+    }
+    return MR_CACHE_GOOD;
 }
 
 static bool ensure_packer(struct mr_cache_fill *fill)
@@ -319,7 +363,8 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
     struct mr_cache_place place;
     uint64_t absent = mr_cache_region_word(MR_CACHE_ABSENT, 0, 0);
     if (!is_within_budget(fill,
-                          entry->sample.len + mr_cache_log_sample_bytes(entry->sample.n_rows)))
+                          mr_cache_append_bytes(entry) +
+                              mr_cache_log_sample_bytes(entry->sample.n_rows, entry->n_members)))
         return absent;
     int rc = mr_cache_append_add(fill->append, entry, &place);
     if (rc != 0) {
@@ -342,7 +387,11 @@ static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made
     struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
     if (!mr_cache_key_hash(fill->catalog, index, &entry.sample.path_hash))
         return mr_cache_region_word(MR_CACHE_AS_FILE, 0, 0);
-    enum mr_cache_state state = read_file(fill, index, &version, &len);
+    const struct mr_extent image = mr_catalog_image(fill->catalog, index);
+    enum mr_cache_state state =
+        read_extent(fill, &image, fill->region->max_file_bytes, &fill->file, &version, &len);
+    if (state == MR_CACHE_GOOD && len == 0)
+        state = MR_CACHE_AS_FILE;
     if (state == MR_CACHE_GOOD)
         state = (marks ? mark_file : pack_file)(fill, len, made_out);
     if (state != MR_CACHE_GOOD)
@@ -350,7 +399,9 @@ static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made
     entry.sample.file_bytes = version.file_bytes;
     entry.sample.mtime_ns = version.mtime_ns;
     describe_entry(made_out, &entry);
-    return write_entry(fill, &entry);
+    if (entry.sample.len > 0 && !marks)
+        state = read_members(fill, index, &version, &entry);
+    return state == MR_CACHE_GOOD ? write_entry(fill, &entry) : mr_cache_region_word(state, 0, 0);
 }
 
 /*

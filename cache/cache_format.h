@@ -17,15 +17,16 @@
 #define CACHE_CACHE_FORMAT_H
 
 #include "base/packed_image.h"
+#include "dataset/extent.h"
 
 #include <assert.h>
 #include <stdint.h>
 
 #define MR_CACHE_MARKER "millrace-cache"
 #define MR_CACHE_MARKER_WORDS "millrace cache, format "
-#define MR_CACHE_MARKER_TEXT MR_CACHE_MARKER_WORDS "1\n"
+#define MR_CACHE_MARKER_TEXT MR_CACHE_MARKER_WORDS "2\n"
 #define MR_CACHE_LOG_MAGIC UINT64_C(0x31676f4c6863726d) /* "mrchLog1" */
-#define MR_CACHE_VERSION 1u
+#define MR_CACHE_VERSION 2u
 #define MR_CACHE_SAMPLE UINT32_C(0x6d617372)   /* "rsam" */
 #define MR_CACHE_TEMPLATE UINT32_C(0x706d6574) /* "temp" */
 
@@ -64,12 +65,12 @@ struct mr_cache_template {
 
 /*
  * The record of a sample. For DCT and MARKED, n_rows + 1 offsets of 32 bits follow, with zeros up
- * to a multiple of 8. For MARKED they are offsets in the file.
+ * to a multiple of 8. For MARKED they are offsets in the file. For DCT, a struct mr_cache_member
+ * for each further member of the dataset's samples follows; the length of the record says how many.
  */
 struct mr_cache_sample {
     struct mr_cache_head head;
-    uint64_t path_hash;  /* XXH3 of the absolute path of the file; for a member, of the path and its
-                            offset and length (u64) */
+    uint64_t path_hash;  /* mr_cache_key_hash() */
     uint64_t file_bytes; /* size of the file that was packed */
     int64_t mtime_ns;    /* its modification time, since 1970 */
     uint64_t made_ns;    /* when the entry was made, since 1970: of two entries for a path the later
@@ -91,6 +92,17 @@ struct mr_cache_sample {
 };
 
 /*
+ * A further member of a sample. Its bytes follow, in the data file, those of the sample and of its
+ * earlier members.
+ */
+struct mr_cache_member {
+    uint64_t len;
+    uint64_t checksum; /* XXH3 (64 bits) of its bytes */
+    uint64_t stamp;    /* mr_cache_key_stamp() of its file; 0: it is in the shard of the sample, or
+                          there is no such file */
+};
+
+/*
  * A short checksum of the record of a template. With it, a process that remembers a template by its
  * place notices that the place was written again.
  */
@@ -102,7 +114,10 @@ static inline uint32_t mr_cache_template_check(const struct mr_cache_template *r
 static_assert(sizeof(struct mr_cache_log_head) == 32, "is stored in files");
 static_assert(sizeof(struct mr_cache_template) == 544, "is stored in files");
 static_assert(sizeof(struct mr_cache_sample) == 104, "is stored in files");
-static_assert(sizeof(struct mr_cache_sample) + 4 * (MR_CACHE_MAX_ROWS + 2) <= MR_CACHE_MAX_RECORD,
+static_assert(sizeof(struct mr_cache_member) == 24, "is stored in files");
+static_assert(sizeof(struct mr_cache_sample) + 4 * (MR_CACHE_MAX_ROWS + 2) +
+                      MR_MAX_MEMBERS * sizeof(struct mr_cache_member) <=
+                  MR_CACHE_MAX_RECORD,
               "no record is longer");
 
 #endif

@@ -123,8 +123,8 @@ static void note_record(void *user, uint64_t at, const struct mr_cache_head *hea
         head->kind == MR_CACHE_SAMPLE && sample->recipe == MR_CACHE_RECIPE(cache->region->encoding);
     if (head->kind != MR_CACHE_SAMPLE || (!is_ours && !cache->chooses))
         return;
-    if (sample->len > walk->data_bytes || sample->offset > walk->data_bytes - sample->len ||
-        at >= MR_CACHE_MAX_LOG)
+    uint64_t len = mr_cache_log_data_bytes(sample);
+    if (len > walk->data_bytes || sample->offset > walk->data_bytes - len || at >= MR_CACHE_MAX_LOG)
         return;
     for (size_t i = mr_cache_key_find(map, sample->path_hash);
          i < map->n && map->spots[i].hash == sample->path_hash; i++) {

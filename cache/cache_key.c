@@ -21,12 +21,12 @@ bool mr_cache_key_suits(const struct mr_catalog *catalog)
            (mr_catalog_loose_files(catalog) || mr_catalog_has_members(catalog));
 }
 
-bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out)
+/* Write the absolute path of a file. False: it is too long. */
+static bool find_whole_path(const struct mr_catalog *catalog, uint64_t file,
+                            char whole[2 * MR_CATALOG_PATH], size_t *len_out)
 {
     char path[MR_CATALOG_PATH];
-    char whole[2 * MR_CATALOG_PATH];
-    struct mr_extent image = mr_catalog_image(catalog, index);
-    if (mr_catalog_path(catalog, image.file, path) != 0)
+    if (mr_catalog_path(catalog, file, path) != 0)
         return false;
     const char *root = path[0] == '/' ? "" : mr_catalog_absolute_root(catalog);
     size_t root_len = strlen(root), path_len = strlen(path);
@@ -36,11 +36,41 @@ bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t
     memcpy(whole, root, root_len);
     whole[root_len] = '/';
     memcpy(whole + root_len + slash, path, path_len);
+    *len_out = root_len + slash + path_len;
+    return true;
+}
+
+static bool add_members(const struct mr_catalog *catalog, int64_t index, uint64_t *hash)
+{
+    char whole[2 * MR_CATALOG_PATH];
+    struct mr_extent members[MR_MAX_MEMBERS];
+    mr_catalog_members(catalog, index, members);
+    for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
+        const uint64_t place[2] = {members[k].offset, members[k].len};
+        const void *what = place;
+        size_t len = sizeof place;
+        if (!mr_catalog_has_members(catalog)) {
+            what = whole;
+            len = 0;
+            if (members[k].len > 0 && !find_whole_path(catalog, members[k].file, whole, &len))
+                return false;
+        }
+        *hash = mr_xxh3_pair(hash, sizeof *hash, what, len);
+    }
+    return true;
+}
+
+bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out)
+{
+    char whole[2 * MR_CATALOG_PATH];
+    size_t len;
+    struct mr_extent image = mr_catalog_image(catalog, index);
+    if (!find_whole_path(catalog, image.file, whole, &len))
+        return false;
     uint64_t place[2] = {image.offset, image.len};
-    size_t len = root_len + slash + path_len;
     *hash_out = mr_catalog_has_members(catalog) ? mr_xxh3_pair(whole, len, place, sizeof place)
                                                 : mr_xxh3(whole, len);
-    return true;
+    return add_members(catalog, index, hash_out);
 }
 
 static int64_t time_ns(struct timespec time)
@@ -62,18 +92,46 @@ static int describe_version(const struct stat *st, struct mr_cache_version *vers
     return 0;
 }
 
-int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
-                      struct mr_cache_version *version_out)
+static int stat_file(const struct mr_catalog *catalog, uint64_t file,
+                     struct mr_cache_version *version_out)
 {
     char path[MR_CATALOG_PATH];
     struct stat st;
-    struct mr_extent image = mr_catalog_image(catalog, index);
-    int rc = mr_catalog_path(catalog, image.file, path);
+    int rc = mr_catalog_path(catalog, file, path);
     if (rc != 0)
         return rc;
     return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0
                ? -errno
                : describe_version(&st, version_out);
+}
+
+int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
+                      struct mr_cache_version *version_out)
+{
+    return stat_file(catalog, mr_catalog_image(catalog, index).file, version_out);
+}
+
+uint64_t mr_cache_key_stamp(const struct mr_cache_version *version)
+{
+    const int64_t parts[2] = {(int64_t)version->file_bytes, version->mtime_ns};
+    uint64_t stamp = mr_xxh3(parts, sizeof parts);
+    return stamp | (stamp == 0);
+}
+
+int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
+                        uint64_t stamps_out[MR_MAX_MEMBERS])
+{
+    struct mr_extent members[MR_MAX_MEMBERS];
+    struct mr_cache_version version;
+    mr_catalog_members(catalog, index, members);
+    for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
+        bool is_file = !mr_catalog_has_members(catalog) && members[k].len > 0;
+        int rc = is_file ? stat_file(catalog, members[k].file, &version) : -ENOENT;
+        if (rc < 0 && rc != -ENOENT)
+            return rc;
+        stamps_out[k] = rc == 0 ? mr_cache_key_stamp(&version) : 0;
+    }
+    return 0;
 }
 
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out)

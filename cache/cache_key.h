@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The key of a cache entry: the absolute path of the file, its size and its modification time. For
- * an image in a tar shard: those of the shard, and the place of the image in it. Also finds the
- * samples of a dataset by the hash of a key.
+ * an image in a tar shard: those of the shard, and the place of the image in it. Further members of
+ * the sample are part of the key in the same way. Also finds the samples of a dataset by the hash
+ * of a key.
  */
 #ifndef CACHE_CACHE_KEY_H
 #define CACHE_CACHE_KEY_H
@@ -15,7 +16,12 @@
  */
 bool mr_cache_key_suits(const struct mr_catalog *catalog);
 
-/* The hash of the key of a sample. False if its path is too long. */
+/*
+ * The hash of the key of a sample: XXH3 of the absolute path of its file and, for an image in a
+ * shard, its offset and length (u64). If the samples have further members, each goes into the hash
+ * after that: the hash so far (u64), then the offset and the length of the member in the shard, or
+ * the path of its file, if it has one. False if a path is too long.
+ */
 bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out);
 
 struct mr_cache_version {
@@ -32,6 +38,15 @@ struct mr_cache_version {
 int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
                       struct mr_cache_version *version_out);
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out);
+
+/* A short form of size and modification time; never 0. */
+uint64_t mr_cache_key_stamp(const struct mr_cache_version *version);
+/*
+ * The stamps of the present files of the further members of a sample; 0 for a member that is in the
+ * shard of the sample, or that does not exist. Returns 0 or a negative errno.
+ */
+int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
+                        uint64_t stamps_out[MR_MAX_MEMBERS]);
 
 /* The range of the image in a file of this version: all of it, or a member of a shard. */
 struct mr_cache_range {

@@ -19,10 +19,29 @@ enum { WALK_BYTES = 1 << 18 };
 /* Most records are shorter, so one read is enough for them. */
 enum { FIRST_BYTES = 512 };
 
-uint32_t mr_cache_log_sample_bytes(uint32_t n_rows)
+uint32_t mr_cache_log_sample_bytes(uint32_t n_rows, uint32_t n_members)
 {
     size_t rows = n_rows > 0 ? ((size_t)n_rows + 1) * sizeof(uint32_t) : 0;
-    return (uint32_t)mr_align_up(sizeof(struct mr_cache_sample) + rows, 8);
+    return (uint32_t)(mr_align_up(sizeof(struct mr_cache_sample) + rows, 8) +
+                      n_members * sizeof(struct mr_cache_member));
+}
+
+const struct mr_cache_member *mr_cache_log_members(const struct mr_cache_sample *sample,
+                                                   uint32_t *n_out)
+{
+    uint32_t start = mr_cache_log_sample_bytes(sample->n_rows, 0);
+    *n_out = (sample->head.len_bytes - start) / (uint32_t)sizeof(struct mr_cache_member);
+    return (const void *)((const uint8_t *)sample + start);
+}
+
+uint64_t mr_cache_log_data_bytes(const struct mr_cache_sample *sample)
+{
+    uint32_t n;
+    uint64_t len = sample->len;
+    const struct mr_cache_member *members = mr_cache_log_members(sample, &n);
+    for (uint32_t k = 0; k < n; k++)
+        len += members[k].len;
+    return len;
 }
 
 static uint64_t compute_checksum(const struct mr_cache_head *head)
@@ -47,14 +66,27 @@ static bool length_fits(const struct mr_cache_head *head)
            head->len_bytes >= sizeof(struct mr_cache_sample);
 }
 
+/* The record has a known number of members, and their lengths cannot overflow. */
+static bool members_fit(const struct mr_cache_sample *sample)
+{
+    uint32_t start = mr_cache_log_sample_bytes(sample->n_rows, 0), n;
+    if (sample->head.len_bytes < start ||
+        (sample->head.len_bytes - start) % sizeof(struct mr_cache_member) != 0)
+        return false;
+    const struct mr_cache_member *members = mr_cache_log_members(sample, &n);
+    bool good = n <= MR_MAX_MEMBERS;
+    for (uint32_t k = 0; good && k < n; k++)
+        good = members[k].len <= UINT32_MAX;
+    return good;
+}
+
 static bool sample_fits(const struct mr_cache_sample *sample)
 {
     if (!mr_packed_image_has_rows(sample->encoding))
         return sample->encoding == MR_PACKED_JPEG && sample->len == 0 && sample->n_rows == 0 &&
                sample->head.len_bytes == sizeof *sample;
     return sample->len > 0 && sample->len <= UINT32_MAX && sample->n_rows > 0 &&
-           sample->n_rows <= MR_CACHE_MAX_ROWS &&
-           sample->head.len_bytes == mr_cache_log_sample_bytes(sample->n_rows);
+           sample->n_rows <= MR_CACHE_MAX_ROWS && members_fit(sample);
 }
 
 const struct mr_cache_head *mr_cache_log_check(const uint8_t *bytes, size_t len)

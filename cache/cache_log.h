@@ -17,8 +17,16 @@ const struct mr_cache_head *mr_cache_log_check(const uint8_t *bytes, size_t len)
 /* Write the checksum of a record that is otherwise complete. */
 void mr_cache_log_seal(struct mr_cache_head *head);
 
-/* Bytes of the record of a sample with n_rows rows; 0: without a table of rows. */
-uint32_t mr_cache_log_sample_bytes(uint32_t n_rows);
+/*
+ * Bytes of the record of a sample with n_rows rows (0: without a table of rows) and n_members
+ * further members.
+ */
+uint32_t mr_cache_log_sample_bytes(uint32_t n_rows, uint32_t n_members);
+/* The further members in a valid record. */
+const struct mr_cache_member *mr_cache_log_members(const struct mr_cache_sample *sample,
+                                                   uint32_t *n_out);
+/* Bytes in the data file of the sample and its members, of a valid record. */
+uint64_t mr_cache_log_data_bytes(const struct mr_cache_sample *sample);
 
 static inline const uint32_t *mr_cache_log_rows(const struct mr_cache_sample *sample)
 {

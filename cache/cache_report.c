@@ -44,28 +44,40 @@ struct census {
 };
 
 /*
- * Read the whole sample and verify its checksum. A sample too large for memory counts as right, and
- * sets no_memory.
+ * Read bytes of an entry and verify their checksum. Bytes too many for memory count as right, and
+ * set no_memory.
  */
-static bool has_right_bytes(struct census *census, const struct mr_cache_sample *sample)
+static bool has_right_bytes(struct census *census, uint64_t offset, uint64_t len, uint64_t checksum)
 {
     size_t n;
-    if (mr_scratch_reserve(&census->bytes, (size_t)sample->len, 1, NULL) != MR_OK) {
+    if (mr_scratch_reserve(&census->bytes, (size_t)len, 1, NULL) != MR_OK) {
         census->no_memory = true;
         return true;
     }
-    return mr_file_read_at(census->data, sample->offset, census->bytes.memory, (size_t)sample->len,
-                           &n) == 0 &&
-           n == sample->len && mr_xxh3(census->bytes.memory, n) == sample->data_checksum;
+    return mr_file_read_at(census->data, offset, census->bytes.memory, (size_t)len, &n) == 0 &&
+           n == len && mr_xxh3(census->bytes.memory, n) == checksum;
+}
+
+static bool has_right_parts(struct census *census, const struct mr_cache_sample *sample)
+{
+    uint32_t n;
+    const struct mr_cache_member *members = mr_cache_log_members(sample, &n);
+    uint64_t at = sample->offset + sample->len;
+    bool good = has_right_bytes(census, sample->offset, sample->len, sample->data_checksum);
+    for (uint32_t k = 0; good && k < n; at += members[k++].len)
+        good =
+            members[k].len == 0 || has_right_bytes(census, at, members[k].len, members[k].checksum);
+    return good;
 }
 
 static bool is_damaged(struct census *census, const struct mr_cache_sample *sample)
 {
     if (sample->len == 0)
         return false;
-    if (sample->len > census->data_bytes || sample->offset > census->data_bytes - sample->len)
+    uint64_t len = mr_cache_log_data_bytes(sample);
+    if (len > census->data_bytes || sample->offset > census->data_bytes - len)
         return true;
-    return census->verify && !has_right_bytes(census, sample);
+    return census->verify && !has_right_parts(census, sample);
 }
 
 static void count_entry(mr_cache_report *report, const struct mr_cache_sample *sample, bool damaged)
@@ -75,7 +87,7 @@ static void count_entry(mr_cache_report *report, const struct mr_cache_sample *s
     report->n_as_files += as_file;
     report->n_damaged += damaged;
     report->n_index += index;
-    *(index ? &report->index_bytes : &report->packed_bytes) += sample->len;
+    *(index ? &report->index_bytes : &report->packed_bytes) += mr_cache_log_data_bytes(sample);
 }
 
 static void count_record(void *user, uint64_t at, const struct mr_cache_head *head)

@@ -174,7 +174,21 @@ static void settle_word(struct mr_cache_use *use, int64_t index, uint64_t word,
                                               good ? mr_cache_region_rest(word) : 0));
 }
 
-/* True if the file of an entry is still the version that the entry was made from. */
+/* True if the files of the members are still the versions that the entry was made from. */
+static bool has_same_members(const struct mr_cache_use *use, int64_t index,
+                             const struct mr_cache_sample *sample)
+{
+    uint32_t n;
+    uint64_t stamps[MR_MAX_MEMBERS];
+    const struct mr_cache_member *members = mr_cache_log_members(sample, &n);
+    bool same = n == 0 || (n == mr_catalog_kind(use->catalog)->n_extra &&
+                           mr_cache_key_stamps(use->catalog, index, stamps) == 0);
+    for (uint32_t k = 0; same && k < n; k++)
+        same = members[k].stamp == stamps[k];
+    return same;
+}
+
+/* True if the files of an entry are still the versions that the entry was made from. */
 static bool judge_version(struct mr_cache_use *use, int64_t index, uint64_t word,
                           const struct mr_cache_sample *sample)
 {
@@ -183,7 +197,7 @@ static bool judge_version(struct mr_cache_use *use, int64_t index, uint64_t word
     bool readable = mr_cache_key_stat(use->catalog, index, &version) == 0 &&
                     mr_cache_key_range(use->catalog, index, &version).len <= region->max_file_bytes;
     bool same = readable && version.file_bytes == sample->file_bytes &&
-                version.mtime_ns == sample->mtime_ns;
+                version.mtime_ns == sample->mtime_ns && has_same_members(use, index, sample);
     if (same && sample->len > 0)
         return true;
     if (readable && !same)
@@ -201,6 +215,20 @@ static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word,
         increment(why);
 }
 
+/* False: the entry does not have the members that the dataset has. */
+static bool describe_members(const struct mr_cache_use *use, const struct mr_cache_sample *sample,
+                             struct mr_cache_hit *hit)
+{
+    const struct mr_cache_member *members = mr_cache_log_members(sample, &hit->n_members);
+    uint64_t at = hit->entry.offset + hit->entry.len;
+    for (uint32_t k = 0; k < hit->n_members; at += members[k++].len) {
+        hit->members[k] = (struct mr_extent){hit->entry.file, at, members[k].len};
+        hit->member_sums[k] = members[k].checksum;
+    }
+    return hit->n_members ==
+           (sample->encoding == MR_PACKED_MARKED ? 0 : mr_catalog_kind(use->catalog)->n_extra);
+}
+
 /* found has the record; it keeps what the pointers of the hit point to. */
 static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
                          struct found *found, struct mr_cache_hit *hit_out)
@@ -211,7 +239,8 @@ static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
     const struct mr_packed_template *template =
         sample->n_rows > 0 ? find_template(use, segment, sample) : NULL;
     uint64_t end;
-    if (!template || !mr_checked_add_u64(sample->offset, sample->len, &end) || end > INT64_MAX)
+    if (!template || !mr_checked_add_u64(sample->offset, mr_cache_log_data_bytes(sample), &end) ||
+        end > INT64_MAX)
         return false;
     found->template = *template;
     /* the sample is then the file or its member */
@@ -236,7 +265,7 @@ static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
         .word = word,
         .file_bytes = sample->file_bytes,
         .mtime_ns = sample->mtime_ns};
-    return true;
+    return describe_members(use, sample, hit_out);
 }
 
 bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
@@ -262,9 +291,14 @@ bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
 }
 
 bool mr_cache_use_check(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit,
-                        const uint8_t *bytes, size_t len)
+                        const struct mr_read_part *entry, const struct mr_read_part *members)
 {
-    bool good = len == hit->entry.len && mr_xxh3(bytes, len) == hit->data_checksum;
+    bool good =
+        entry->len == hit->entry.len && mr_xxh3(entry->bytes, entry->len) == hit->data_checksum;
+    for (uint32_t k = 0; good && k < hit->n_members; k++)
+        good = members[k].len == hit->members[k].len &&
+               (members[k].len == 0 ||
+                mr_xxh3(members[k].bytes, members[k].len) == hit->member_sums[k]);
     if (!good)
         increment(&use->region->n_damaged);
     settle_word(use, index, hit->word, good ? MR_CACHE_GOOD : MR_CACHE_ABSENT);

@@ -10,6 +10,7 @@
 #include "base/packed_image.h"
 #include "dataset/catalog.h"
 #include "dataset/file_cache.h"
+#include "dataset/reader.h"
 #include "cache/cache_region.h"
 
 struct mr_cache_use;
@@ -22,7 +23,10 @@ struct mr_cache_use;
 struct mr_cache_hit {
     struct mr_packed_image image;
     struct mr_extent entry; /* the bytes of the entry, among mr_cache_use_files() */
-    bool is_checked;        /* false: all bytes must be read, and given to mr_cache_use_check() */
+    uint32_t n_members;     /* further members in the entry, after these bytes; 0 for marks */
+    struct mr_extent members[MR_MAX_MEMBERS];
+    uint64_t member_sums[MR_MAX_MEMBERS];
+    bool is_checked; /* false: all bytes must be read, and given to mr_cache_use_check() */
     uint64_t data_checksum;
     uint64_t word;       /* what the region said of the sample */
     uint64_t file_bytes; /* version of the file that the entry was made from */
@@ -46,11 +50,11 @@ bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
                        struct mr_cache_hit *hit_out);
 
 /*
- * Compare all bytes of the entry with their checksum, at its first use by this loader. False: they
- * differ, and the entry is not used any more.
+ * Compare all bytes of the entry and of its members with their checksums, at its first use by this
+ * loader. False: they differ, and the entry is not used any more.
  */
 bool mr_cache_use_check(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit,
-                        const uint8_t *bytes, size_t len);
+                        const struct mr_read_part *entry, const struct mr_read_part *members);
 
 /*
  * True if the file still has the version that the entry was made from. Call it after bytes of the

@@ -53,7 +53,7 @@ const struct mr_other_files *mr_worker_cache_files(const struct mr_worker_cache 
     return cache ? mr_cache_use_files(cache->use) : NULL;
 }
 
-/* Put a range of a packed sample in place of its file. */
+/* Put a range of a packed sample in place of its file, and its members in place of theirs. */
 static void list_sample(struct mr_sample_job *job, uint64_t offset, uint64_t len,
                         struct mr_part_list *list)
 {
@@ -65,6 +65,9 @@ static void list_sample(struct mr_sample_job *job, uint64_t offset, uint64_t len
     job->offset = offset;
     list->part[0].max_bytes = len;
     list->part[0].extent = (struct mr_extent){entry->file, entry->offset + offset, len};
+    for (uint32_t i = 0, k = 0; i < list->n; i++)
+        if (list->part[i].purpose == MR_FOR_MEMBER)
+            list->part[i].extent = job->hit.members[k++];
 }
 
 /* List the marks and a range of the file. Marks do not help if the whole file is needed. */
@@ -109,11 +112,12 @@ bool mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample
     /* first, because the file may have changed so that its read has failed */
     if (job->has_marks && !mr_cache_use_is_current(cache->use, job->index, &job->hit))
         return false;
-    if (!entry->bytes)
+    /* without marks, all parts are from the cache */
+    if (!entry->bytes || (!job->has_marks && read->status != MR_OK))
         mr_cache_use_drop(cache->use, job->index);
     return read->status == MR_OK &&
-           (job->hit.is_checked ||
-            mr_cache_use_check(cache->use, job->index, &job->hit, entry->bytes, entry->len));
+           (job->hit.is_checked || mr_cache_use_check(cache->use, job->index, &job->hit, entry,
+                                                      mr_read_find(read, MR_FOR_MEMBER)));
 }
 
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index)

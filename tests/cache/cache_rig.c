@@ -138,7 +138,9 @@ bool cache_run_find(struct cache_run *run, int64_t index, struct mr_cache_hit *h
     if (hit_out->is_checked)
         return true;
     uint8_t *bytes = cache_run_read(run, hit_out, 0, hit_out->entry.len);
-    bool good = mr_cache_use_check(run->use, index, hit_out, bytes, bytes ? hit_out->entry.len : 0);
+    bool good =
+        mr_cache_use_check(run->use, index, hit_out,
+                           &(struct mr_read_part){bytes, bytes ? hit_out->entry.len : 0}, NULL);
     free(bytes);
     return good;
 }

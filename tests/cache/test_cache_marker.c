@@ -111,7 +111,7 @@ static void damaged_marker_is_written_again(void **state)
         size_t len;
     } left[] = {{"", 0},
                 {"millrace cache, for", 19},
-                {"millrace cache, format 1", 24},
+                {"millrace cache, format 2", 24},
                 {"\0\0\0\0\0\0\0\0", 8}};
     struct store *store = *state;
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
@@ -170,9 +170,9 @@ static void marker_of_another_format_stays(void **state)
 {
     struct store *store = *state;
     mr_error error;
-    write_marker(store, "millrace cache, format 2\n", 25);
+    write_marker(store, "millrace cache, format 3\n", 25);
     assert_error(open_dir(store->dir, true, &error), MR_ERR_UNSUPPORTED, &error,
-                 "is a cache of format 2; this version uses format 1");
+                 "is a cache of format 3; this version uses format 2");
     assert_int_equal(mr_cache_clear(store->dir, NULL, &error), MR_ERR_UNSUPPORTED);
 }
 

@@ -464,7 +464,7 @@ static void cache_of_another_format_is_refused(void **state)
     struct store *store = *state;
     mr_error error;
     int fd;
-    mr_test_folder_write(store->dir, MR_CACHE_MARKER, "millrace cache, format 2\n", 25);
+    mr_test_folder_write(store->dir, MR_CACHE_MARKER, "millrace cache, format 3\n", 25);
     assert_int_equal(mr_cache_folder_open(store->dir, true, &fd, &error), MR_ERR_UNSUPPORTED);
     assert_int_equal(mr_cache_clear(store->dir, NULL, &error), MR_ERR_UNSUPPORTED);
 }

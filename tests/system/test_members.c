@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,8 +86,8 @@ static void write_spec(char spec[SPEC], const char *kind, const char *name, cons
 static mr_dataset *open_folder(void)
 {
     char spec[SPEC];
-    snprintf(spec, SPEC, "imagefolder:%s?extra=seg:%d:.png:%s,note:%d:_n.txt:%s", at("photos"),
-             MAX, at("masks"), MAX, at("no:tes%2C"));
+    snprintf(spec, SPEC, "imagefolder:%s?extra=seg:%d:.png:%s,note:%d:_n.txt:%s", at("photos"), MAX,
+             at("masks"), MAX, at("no:tes%2C"));
     return mr_test_dataset(spec);
 }
 
@@ -251,6 +253,113 @@ static void a_cache_changes_nothing(void **state)
     }
 }
 
+static struct timespec times_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mtim;
+}
+
+static void set_time(const char *path, struct timespec time)
+{
+    const struct timespec times[2] = {time, time};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Load an epoch with the cache. Returns how many samples it helped to make. */
+static uint64_t load_cached(const char *cache, bool good)
+{
+    mr_dataset *dataset = open_folder();
+    mr_loader_options o = base_options(MR_NO_WORKERS); /* workers would be ahead */
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    o.cache = cache;
+    o.cache_form = MR_CACHE_FORM_DCT;
+    o.cache_slowdown = 100;
+    mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+    if (good) {
+        check_epoch(loader, 0);
+    } else {
+        struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+        assert_int_equal(epoch.status, MR_END);
+        mr_test_epoch_free(&epoch);
+    }
+    assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    return stats.n_cached;
+}
+
+static void fill_cache(const char *cache)
+{
+    usleep(70000); /* a cache skips files that changed a moment ago */
+    for (int i = 0; i < 100 && load_cached(cache, true) < N; i++)
+        ;
+}
+
+/* Sample 2 has both members, sample 0 has none. */
+static void cached_members_are_used_until_their_files_change(void **state)
+{
+    (void)state;
+    char mask[2 * PATH], cache[2 * PATH];
+    uint8_t bytes[MAX], other[MAX];
+    size_t len;
+    snprintf(mask, sizeof mask, "%s", at("masks/a/002.png"));
+    snprintf(cache, sizeof cache, "%s", at("members-cache"));
+    assert_true(make_member(2, 0, bytes, &len) && len > 0);
+    fill_cache(cache);
+    assert_int_equal(load_cached(cache, true), N);
+    /* Another content with the same size and time is not seen: the member is in the cache. */
+    struct timespec time = times_of(mask);
+    memset(other, 0, sizeof other);
+    mr_test_folder_write(folder, "masks/a/002.png", other, len);
+    set_time(mask, time);
+    assert_int_equal(load_cached(cache, true), N);
+    time.tv_sec += 5;
+    set_time(mask, time);
+    assert_int_equal(load_cached(cache, false), N - 1);
+    mr_test_folder_write(folder, "masks/a/002.png", bytes, len);
+    fill_cache(cache);
+    assert_int_equal(load_cached(cache, true), N);
+    /* a file that was missing, and one that goes missing */
+    mr_test_folder_write(folder, "masks/a/000.png", other, 1);
+    assert_int_equal(load_cached(cache, false), N - 1);
+    assert_int_equal(remove(at("masks/a/000.png")), 0);
+    fill_cache(cache);
+    assert_int_equal(load_cached(cache, true), N);
+    assert_int_equal(remove(mask), 0);
+    assert_int_equal(load_cached(cache, false), N - 1);
+    mr_test_folder_write(folder, "masks/a/002.png", bytes, len);
+}
+
+/* Flip the last byte of a file. */
+static void flip_last_byte(const char *path)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    int byte = getc(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    assert_int_equal(putc(byte ^ 0xff, file), byte ^ 0xff);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void an_altered_member_in_the_cache_costs_the_entry_only(void **state)
+{
+    (void)state;
+    char cache[2 * PATH];
+    glob_t found;
+    snprintf(cache, sizeof cache, "%s", at("altered-cache"));
+    fill_cache(cache);
+    assert_int_equal(load_cached(cache, true), N);
+    assert_int_equal(glob(at("altered-cache/seg-*.data"), 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    flip_last_byte(found.gl_pathv[0]);
+    globfree(&found);
+    assert_int_equal(load_cached(cache, true), N - 1);
+    fill_cache(cache);
+    assert_int_equal(load_cached(cache, true), N);
+}
+
 /* The first error of an epoch of the folder, which must be damage of sample i. */
 static void expect_damage(int64_t i, const char *words)
 {
@@ -358,18 +467,7 @@ static void unpacked_members_stand_beside_their_images(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Flip the last byte of a shard, which is one of the last sample's last member. */
-static void flip_last_byte(const char *path)
-{
-    FILE *file = fopen(path, "r+b");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, -1, SEEK_END), 0);
-    int byte = getc(file);
-    assert_int_equal(fseek(file, -1, SEEK_END), 0);
-    assert_int_equal(putc(byte ^ 0xff, file), byte ^ 0xff);
-    assert_int_equal(fclose(file), 0);
-}
-
+/* The last byte of the shard is one of the last sample's last member. */
 static void an_altered_member_is_found_by_its_checksum(void **state)
 {
     (void)state;
@@ -402,6 +500,8 @@ int main(void)
         cmocka_unit_test(members_are_the_same_from_every_source),
         cmocka_unit_test(images_are_those_of_the_folder_without_members),
         cmocka_unit_test(a_cache_changes_nothing),
+        cmocka_unit_test(cached_members_are_used_until_their_files_change),
+        cmocka_unit_test(an_altered_member_in_the_cache_costs_the_entry_only),
         cmocka_unit_test(a_wrong_member_is_damage_and_its_file_is_named),
         cmocka_unit_test(packs_of_packs_have_the_members),
         cmocka_unit_test(unpacked_members_stand_beside_their_images),
