@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of bytes of different lengths, one for each sample: the extra members of a tar dataset."""
+"""Rows of bytes of different lengths, one for each sample: further members of the samples."""
 
 from __future__ import annotations
 

@@ -462,6 +462,19 @@ def test(millrace, folder, out, encoding, references, *options):
     return samples
 
 
+def test_members(millrace, folder, base):
+    """Some images have a text, some of them an empty one."""
+    texts = {i: os.urandom(397 * (i % 5)) for i in range(0, IMAGES, 2)}
+    os.makedirs(os.path.join(base, "texts", "class_0"))
+    for i, text in texts.items():
+        with open(os.path.join(base, "texts", "class_0", f"{i:04}.txt"), "wb") as file:
+            file.write(text)
+    extra = f"text:2000:.txt:{base}/texts,other:7:.none:{base}"
+    run(millrace, "pack", f"imagefolder:{folder}?extra={extra}", os.path.join(base, "members"))
+    for i, sample in enumerate(read_index(os.path.join(base, "members"))):
+        assert sample["members"] == {"text": texts.get(i, b""), "other": b""}
+
+
 def main():
     millrace, make_folder = sys.argv[1:]
     base = tempfile.mkdtemp(prefix="millrace-pack-format-")
@@ -478,6 +491,7 @@ def main():
         }
         compare_marks(samples["jpeg"], samples["dct"])
         test(millrace, folder, os.path.join(base, "plain"), "jpeg", references, "--no-index")
+        test_members(millrace, folder, base)
     finally:
         shutil.rmtree(base)
 
