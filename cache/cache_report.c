@@ -27,6 +27,7 @@ struct latest {
     uint64_t made_ns; /* 0: none */
     uint64_t file_bytes;
     int64_t mtime_ns;
+    uint64_t members; /* fold_stamps() of its members; 0: it has none */
     bool as_file;
     bool damaged;
 };
@@ -90,6 +91,22 @@ static void count_entry(mr_cache_report *report, const struct mr_cache_sample *s
     *(index ? &report->index_bytes : &report->packed_bytes) += mr_cache_log_data_bytes(sample);
 }
 
+/* One number for the versions of all members; 0: there are none. */
+static uint64_t fold_stamps(const uint64_t stamps[MR_MAX_MEMBERS], uint32_t n)
+{
+    return n > 0 ? mr_xxh3(stamps, n * sizeof *stamps) : 0;
+}
+
+static uint64_t fold_members(const struct mr_cache_sample *sample)
+{
+    uint32_t n;
+    uint64_t stamps[MR_MAX_MEMBERS];
+    const struct mr_cache_member *members = mr_cache_log_members(sample, &n);
+    for (uint32_t k = 0; k < n; k++)
+        stamps[k] = members[k].stamp;
+    return fold_stamps(stamps, n);
+}
+
 static void count_record(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     struct census *census = user;
@@ -108,6 +125,7 @@ static void count_record(void *user, uint64_t at, const struct mr_cache_head *he
                 (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
                                 .file_bytes = sample->file_bytes,
                                 .mtime_ns = sample->mtime_ns,
+                                .members = fold_members(sample),
                                 .as_file = sample->len == 0,
                                 .damaged = damaged};
 }
@@ -143,11 +161,13 @@ static void count_segment(struct census *census, int folder, uint64_t id)
  */
 enum worth { NO_ENTRY, STALE, DAMAGED, AS_FILE, FILLED };
 
-static enum worth judge_entry(const struct latest *latest, const struct mr_cache_version *version)
+static enum worth judge_entry(const struct latest *latest, const struct mr_cache_version *version,
+                              uint64_t members)
 {
     if (latest->made_ns == 0)
         return NO_ENTRY;
-    if (version->file_bytes != latest->file_bytes || version->mtime_ns != latest->mtime_ns)
+    if (version->file_bytes != latest->file_bytes || version->mtime_ns != latest->mtime_ns ||
+        (latest->members != 0 && latest->members != members))
         return STALE;
     if (latest->damaged)
         return DAMAGED;
@@ -155,10 +175,10 @@ static enum worth judge_entry(const struct latest *latest, const struct mr_cache
 }
 
 static void count_sample(mr_cache_report *report, const struct latest latest[N_FORMS],
-                         const struct mr_cache_version *version)
+                         const struct mr_cache_version *version, uint64_t members)
 {
-    enum worth packed = judge_entry(&latest[PACKED], version),
-               index = judge_entry(&latest[INDEX], version);
+    enum worth packed = judge_entry(&latest[PACKED], version, members),
+               index = judge_entry(&latest[INDEX], version, members);
     report->n_filled_index += index == FILLED;
     switch (packed > index ? packed : index) {
     case NO_ENTRY: break;
@@ -173,11 +193,15 @@ static void count_sample(mr_cache_report *report, const struct latest latest[N_F
 static void compare_samples(struct census *census)
 {
     struct mr_cache_version version;
+    uint64_t stamps[MR_MAX_MEMBERS];
     for (size_t i = 0; i < census->map.n; i++) {
         const struct latest *latest = census->latest[i];
+        int64_t index = census->map.spots[i].index;
         if ((latest[PACKED].made_ns | latest[INDEX].made_ns) != 0 &&
-            mr_cache_key_stat(census->catalog, census->map.spots[i].index, &version) == 0)
-            count_sample(census->report, latest, &version);
+            mr_cache_key_stat(census->catalog, index, &version) == 0 &&
+            mr_cache_key_stamps(census->catalog, index, stamps) == 0)
+            count_sample(census->report, latest, &version,
+                         fold_stamps(stamps, mr_catalog_kind(census->catalog)->n_extra));
     }
 }
 

@@ -289,6 +289,17 @@ static uint64_t load_cached(const char *cache, bool good)
     return stats.n_cached;
 }
 
+static uint64_t count_stale(const char *cache)
+{
+    mr_error error = {0};
+    mr_cache_report report = MR_CACHE_REPORT_INIT;
+    mr_dataset *dataset = open_folder();
+    assert_ok(mr_cache_stat(cache, dataset, true, &report, &error), &error);
+    assert_int_equal(report.n_damaged, 0);
+    mr_dataset_destroy(dataset);
+    return report.n_filled_stale;
+}
+
 static void fill_cache(const char *cache)
 {
     usleep(70000); /* a cache skips files that changed a moment ago */
@@ -308,6 +319,7 @@ static void cached_members_are_used_until_their_files_change(void **state)
     assert_true(make_member(2, 0, bytes, &len) && len > 0);
     fill_cache(cache);
     assert_int_equal(load_cached(cache, true), N);
+    assert_int_equal(count_stale(cache), 0);
     /* Another content with the same size and time is not seen: the member is in the cache. */
     struct timespec time = times_of(mask);
     memset(other, 0, sizeof other);
@@ -316,6 +328,7 @@ static void cached_members_are_used_until_their_files_change(void **state)
     assert_int_equal(load_cached(cache, true), N);
     time.tv_sec += 5;
     set_time(mask, time);
+    assert_int_equal(count_stale(cache), 1);
     assert_int_equal(load_cached(cache, false), N - 1);
     mr_test_folder_write(folder, "masks/a/002.png", bytes, len);
     fill_cache(cache);
