@@ -44,24 +44,28 @@ void mr_log_queue(void)
     mr_log_set(queue_line, NULL);
 }
 
-mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size)
+mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size, size_t *len_out)
 {
     mr_status status = MR_OK;
+    int len = 0;
     if (!level_out || !line_out || size == 0)
         return MR_ERR_INVALID;
     pthread_mutex_lock(&lock);
     if (queue.n > 0) {
         *level_out = queue.lines[queue.first].level;
-        snprintf(line_out, size, "%s", queue.lines[queue.first].text);
+        len = snprintf(line_out, size, "%s", queue.lines[queue.first].text);
         queue.first = (queue.first + 1) % MAX_LINES;
         queue.n--;
     } else if (queue.n_lost > 0) {
         *level_out = MR_LOG_WARNING;
-        snprintf(line_out, size, "%llu log lines were dropped", (unsigned long long)queue.n_lost);
+        len = snprintf(line_out, size, "%llu log lines were dropped",
+                       (unsigned long long)queue.n_lost);
         queue.n_lost = 0;
     } else {
         status = MR_END;
     }
     pthread_mutex_unlock(&lock);
+    if (len_out && status == MR_OK)
+        *len_out = (size_t)len;
     return status;
 }

@@ -141,9 +141,10 @@ MR_API void mr_log_queue(void);
  * dropped, one more line counts them.
  *
  * line_out  at most size bytes with the final NUL; 1200 are enough
+ * len_out   NULL, or receives the line's length without the NUL; size or more: it was cut
  * Returns MR_OK; MR_END if there is none; MR_ERR_INVALID. Threads: any.
  */
-MR_API mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size);
+MR_API mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size, size_t *len_out);
 
 /**
  * Derive a seed for one purpose ("sampler", "init", ...) from the seed of a run. It is the same on

@@ -133,7 +133,7 @@ PROTOTYPES = {
     "mr_features": (c_char_p, []),
     "mr_constant": (c_int, [c_char_p, POINTER(c_int64)]),
     "mr_log_queue": (None, []),
-    "mr_log_take": (c_int, [POINTER(c_int), c_char_p, c_size_t]),
+    "mr_log_take": (c_int, [POINTER(c_int), c_char_p, c_size_t, c_void_p]),
     "mr_dtype_size": (c_size_t, [c_int]),
     "mr_batch_size": (c_uint32, [c_void_p]),
     "mr_batch_valid": (c_uint32, [c_void_p]),

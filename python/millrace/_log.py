@@ -26,7 +26,7 @@ _LINE_BYTES = 1200
 def drain() -> None:
     """Log the lines that the library has stored since the last call."""
     level, line = ctypes.c_int(), ctypes.create_string_buffer(_LINE_BYTES)
-    while lib.mr_log_take(level, line, _LINE_BYTES) == _abi.OK:
+    while lib.mr_log_take(level, line, _LINE_BYTES, None) == _abi.OK:
         logger.log(_LEVELS.get(level.value, logging.INFO), "%s",
                    line.value.decode(errors="replace"))
 
