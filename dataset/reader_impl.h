@@ -101,6 +101,13 @@ static inline bool mr_reader_is_loose(const struct mr_reader *reader,
     return part->want->extent.file < reader->n_loose;
 }
 
+/* True if the file of the part is not in the catalog: it is one of options.other_files. */
+static inline bool mr_reader_is_other(const struct mr_reader *reader,
+                                      const struct mr_reader_part *part)
+{
+    return part->want->extent.file >= mr_catalog_n_files(reader->catalog);
+}
+
 /* Bytes that the buffer of the part can hold. */
 size_t mr_reader_capacity(const struct mr_reader_part *part);
 /* Make room for len bytes; its content stays. Returns 0 or -ENOMEM. */
@@ -113,6 +120,8 @@ void mr_reader_finish(struct mr_reader *reader, struct mr_reader_part *part, mr_
 /* True if the part has a known length that its limit and one call allow. */
 bool mr_reader_fits_call(const struct mr_reader_part *part);
 
+/* Announce a part to the kernel, and put it into the queue of parts to read with ordinary calls. */
+void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part);
 /* Read a part with ordinary calls, and finish it. */
 void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_part *part);
 

@@ -49,10 +49,10 @@ static const char *describe_file(struct mr_reader *reader, const struct mr_reade
 {
     uint64_t file = part->want->extent.file;
     int64_t index = reader->requests[part->request].index;
-    if (file < mr_catalog_n_files(reader->catalog))
-        mr_catalog_describe_file(reader->catalog, index, file, name);
-    else
+    if (mr_reader_is_other(reader, part))
         mr_catalog_describe(reader->catalog, index, name);
+    else
+        mr_catalog_describe_file(reader->catalog, index, file, name);
     return name;
 }
 
@@ -258,7 +258,7 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
  * Announce large extents of shards, and marks, so the disk fetches all parts of a sample at the
  * same time.
  */
-static void begin_pread(struct mr_reader *reader, struct mr_reader_part *part)
+void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part)
 {
     const struct mr_extent *extent = &part->want->extent;
     if (!mr_reader_is_loose(reader, part) && extent->len != MR_LEN_UNKNOWN &&
@@ -278,6 +278,6 @@ static void advance_pread(struct mr_reader *reader, bool wait)
 
 const struct mr_reader_ops mr_reader_pread_ops = {
     .name = "pread",
-    .begin = begin_pread,
+    .begin = mr_reader_pread_later,
     .advance = advance_pread,
 };
