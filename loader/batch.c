@@ -59,6 +59,14 @@ static void add_offsets(struct mr_batch *batch, const struct mr_column *column, 
     array->name = column->offsets_name;
 }
 
+/* Rows with gaps are lent as one row of bytes. */
+static void make_flat(mr_array *array)
+{
+    array->ndim = 1;
+    array->shape[0] *= array->shape[1];
+    array->strides[0] = array->strides[1];
+}
+
 /* Rows of the samples are those of the part alone; the small block is the whole batch's. */
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
@@ -66,6 +74,8 @@ static void fill_arrays(struct mr_batch *batch, const struct memory *at)
     batch->n_rows = at->n_rows;
     batch->arrays[0] =
         make_array(&l->columns.column[MR_COLUMN_IMAGE], at->n_rows, at->image_device, at->image);
+    if (l->columns.column[MR_COLUMN_IMAGE].has_gaps)
+        make_flat(&batch->arrays[0]);
     batch->n_arrays = 1;
     for (uint32_t i = MR_COLUMN_IMAGE + 1; i < l->columns.n; i++) {
         const struct mr_column *column = &l->columns.column[i];
@@ -172,6 +182,15 @@ static void measure_values(struct mr_batch *batch, const struct mr_slot_view *vi
             batch->n_values[i] = mr_slot_extra_offsets(view, i)[end];
 }
 
+/* Where the rows of a part begin that stay at their places, from the part's first row. */
+static void place_rows(const struct mr_slot_view *view, uint32_t first, uint32_t n)
+{
+    const struct mr_column *column = &view->layout->columns.column[MR_COLUMN_IMAGE];
+    for (uint32_t i = 0; column->has_gaps && i < n; i++)
+        *(int64_t *)mr_slot_row(view, MR_COLUMN_IMAGE_OFFSETS, first + i) =
+            (int64_t)(i * column->row_bytes);
+}
+
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
 {
     struct mr_slot_view view = mr_host_slot(batch->host, slot);
@@ -180,6 +199,7 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
     batch->n_valid = count_valid(&view, 0, batch->n_rows);
     mr_slot_extra_join(&view, batch->n_rows);
     measure_values(batch, &view, batch->n_rows);
+    place_rows(&view, 0, batch->n_rows);
     batch->n_warnings = atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     batch->epoch = atomic_load_explicit(&view.slot->epoch, memory_order_relaxed);
     batch->number = atomic_load_explicit(&view.slot->batch, memory_order_relaxed);
@@ -192,6 +212,7 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
             mr_placement_split(batch->n_rows, batch->host->placement.n_parts, i, &first, &n);
         batch->parts[i].n_valid = count_valid(&view, first, n);
         measure_values(&batch->parts[i], &view, first + n);
+        place_rows(&view, first, n);
     }
 }
 

@@ -12,15 +12,20 @@
 static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *kind,
                       uint64_t sample_bytes, struct mr_columns *columns)
 {
-    static const int64_t geometry[1] = {MR_GEOMETRY_FIELDS};
+    static const int64_t geometry[1] = {MR_GEOMETRY_FIELDS}, sides = 2;
     const struct mr_image_form *image = &host->image;
-    mr_columns_add(columns, kind->picture ? "image" : "data", image->dtype, image->ndim,
-                   image->shape)
-        ->row_bytes = sample_bytes;
+    struct mr_column *samples = mr_columns_add(columns, kind->picture ? "image" : "data",
+                                               image->dtype, image->ndim, image->shape);
+    samples->row_bytes = sample_bytes;
+    samples->has_gaps = host->options.ragged;
     mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
     mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
     mr_columns_add(columns, "mask", MR_U8, 0, NULL);
     mr_columns_add(columns, "geometry", MR_I32, 1, geometry);
+    if (host->options.ragged) {
+        mr_columns_add(columns, "image.offsets", MR_I64, 0, NULL);
+        mr_columns_add(columns, "image.shape", MR_I32, 1, &sides);
+    }
 }
 
 static void add_mixing(int64_t n_classes, struct mr_columns *columns)

@@ -274,6 +274,8 @@ static void add_options(struct mr_digest *digest, const mr_loader_options *o)
                               o->layout,     o->on_error,  o->max_file_bytes, o->max_pixels};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
+    if (o->ragged)
+        mr_digest_add_u64(digest, o->max_row_bytes);
 }
 
 /* An order that has each sample once adds nothing, so its hash is that of earlier versions. */

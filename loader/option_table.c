@@ -63,6 +63,8 @@ const struct mr_option mr_option_table[] = {
     {OPTION(soft_labels), .lo = 1, .hi = UINT64_C(1) << 20},
     {OPTION(drop_last)},
     {OPTION(allow_empty_epoch)},
+    {OPTION(ragged)},
+    {OPTION(max_row_bytes), .lo = 1, .hi = UINT64_C(1) << 31, .is_bytes = true},
     {OPTION(rank), .lo = 0, .hi = UINT32_MAX},
     {OPTION(world_size), .lo = 1, .hi = UINT32_MAX, .standard = 1},
     {OPTION(tail), .words = tails},

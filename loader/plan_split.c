@@ -39,7 +39,9 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
         mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
     if (status == MR_OK)
         status = check_images(plan_out, o, error);
-    if (status == MR_OK && !plan_out->out_known)
+    if (status == MR_OK && o->ragged)
+        status = mr_plan_compile_keep_size(plan_out, o->max_row_bytes, error);
+    else if (status == MR_OK && !plan_out->out_known)
         status = mr_image_size_fix(dataset, plan_out, o, error);
     return status;
 }
@@ -98,6 +100,19 @@ static void shape_image(struct mr_host *host)
     host->image.shape[planes ? 2 : 1] = f->width;
 }
 
+static mr_status check_ragged(const mr_loader_options *o, mr_error *error)
+{
+    if (o->ragged && o->max_row_bytes == 0)
+        return mr_error_set(error, MR_ERR_INVALID, "ragged needs max_row_bytes");
+    if (!o->ragged && o->max_row_bytes > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "max_row_bytes %llu needs ragged",
+                            (unsigned long long)o->max_row_bytes);
+    if (o->ragged && o->pad_channels > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: ragged images are not padded",
+                            o->pad_channels);
+    return MR_OK;
+}
+
 static mr_status refuse_padding(const struct mr_host *host, bool picture, mr_error *error)
 {
     if (host->options.pad_channels == 0 || (picture && !host->placement.lends_slots))
@@ -151,7 +166,9 @@ mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
 {
     const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
-    mr_status status = refuse_padding(host, kind->picture, error);
+    mr_status status = check_ragged(o, error);
+    if (status == MR_OK)
+        status = refuse_padding(host, kind->picture, error);
     if (status != MR_OK)
         return status;
     bool mixes = mr_transform_mixes(transform);

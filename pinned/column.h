@@ -19,7 +19,10 @@ enum mr_column_id {
     MR_COLUMN_INDEX,
     MR_COLUMN_MASK,
     MR_COLUMN_GEOMETRY,
-    MR_COLUMNS_FIXED
+    MR_COLUMNS_FIXED,
+    /* Only if images keep their sizes: */
+    MR_COLUMN_IMAGE_OFFSETS = MR_COLUMNS_FIXED,
+    MR_COLUMN_IMAGE_SHAPE
 };
 #define MR_COLUMNS_MAX 16
 #define MR_NO_COLUMN UINT32_MAX
@@ -45,6 +48,12 @@ struct mr_column {
     uint32_t hole;                     /* enum mr_column_hole */
     uint32_t writer;                   /* enum mr_column_writer */
     /*
+     * 1: rows differ in length, each begins where it would if all had row_bytes, and the column is
+     * lent as one row of bytes with gaps. Only images; they are too large to be moved together.
+     */
+    uint32_t has_gaps;
+    uint32_t spare;
+    /*
      * From row to row in a slot. For images it can differ from the lent row, which a device makes.
      * If rows differ in length, it is the longest row that is allowed.
      */
@@ -52,8 +61,9 @@ struct mr_column {
     /* Within a slot's data; mr_slot_layout_init() sets the three. */
     uint64_t off;
     uint64_t offsets_off; /* int64_t[batch_size + 1]: the elements before each row, if they differ
-                             in length */
-    uint64_t lengths_off; /* uint32_t[batch_size]: the bytes that workers have written */
+                             in length and have no gaps */
+    uint64_t lengths_off; /* uint32_t[batch_size]: the bytes that workers have written, if rows
+                             differ in length */
 };
 
 struct mr_columns {

@@ -15,6 +15,7 @@
 
 #include "base/checked.h"
 #include "pinned/buffer.h"
+#include "pinned/slot_extra.h"
 
 struct mr_copier {
     struct mr_buffer_shape shape;
@@ -254,7 +255,42 @@ mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error)
     return status;
 }
 
-/* Issue at most two copies: the rows of this device's part, and the small block. */
+/* Copy the used bytes of rows that differ in length, each to its place. */
+static mr_status copy_used(struct mr_copier *copier, struct mr_buffer *buffer,
+                           struct mr_device_handle *handle, const struct mr_buffer_part *part,
+                           uint8_t *out, mr_error *error)
+{
+    uint64_t row_bytes = copier->shape.layout->sample_bytes;
+    const uint32_t *lengths = mr_slot_extra_lengths(&buffer->slot, MR_COLUMN_IMAGE);
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; i < part->n_rows && !status; i++) {
+        uint64_t row = part->first_row + i;
+        uint64_t len = lengths[row] < row_bytes ? lengths[row] : row_bytes;
+        if (len > 0)
+            status = handle->ops->copy_in(handle, out + i * row_bytes,
+                                          buffer->slot.data + row * row_bytes, len, error);
+        buffer->bytes += len;
+    }
+    return status;
+}
+
+static mr_status copy_rows(struct mr_copier *copier, struct mr_buffer *buffer,
+                           struct mr_device_handle *handle, const struct mr_buffer_part *part,
+                           uint8_t *out, mr_error *error)
+{
+    const struct mr_slot_layout *layout = copier->shape.layout;
+    if (layout->columns.column[MR_COLUMN_IMAGE].has_gaps)
+        return copy_used(copier, buffer, handle, part, out, error);
+    uint64_t len = part->n_rows * layout->sample_bytes;
+    buffer->bytes += len;
+    return handle->ops->copy_in(
+        handle, out, buffer->slot.data + part->first_row * layout->sample_bytes, len, error);
+}
+
+/*
+ * Issue at most two copies: the rows of this device's part, and the small block. If rows differ in
+ * length, each is a copy.
+ */
 static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d,
                             mr_error *error)
 {
@@ -264,12 +300,9 @@ static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, 
     struct mr_device_handle *handle = device->handle;
     mr_status status = MR_OK;
     if (device->part < buffer->n_parts && buffer->parts[device->part].n_rows > 0) {
-        const struct mr_buffer_part *part = &buffer->parts[device->part];
-        const uint8_t *rows = buffer->slot.data + part->first_row * layout->sample_bytes;
-        uint64_t len = part->n_rows * layout->sample_bytes;
         uint8_t *staging = device->staging[device->turn].memory;
-        status = handle->ops->copy_in(handle, staging ? staging : share->image, rows, len, error);
-        buffer->bytes += len;
+        status = copy_rows(copier, buffer, handle, &buffer->parts[device->part],
+                           staging ? staging : share->image, error);
     }
     if (!status && device->has_small) {
         status = handle->ops->copy_in(handle, share->small, buffer->slot.data + layout->small_off,

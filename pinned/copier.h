@@ -90,8 +90,9 @@ void mr_copier_enter(struct mr_copier *copier);
 mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error);
 
 /*
- * Copy the first n_rows rows of a filled slot; 0 is an empty batch. At most two copies per device.
- * The caller has awaited and released what was issued into this buffer before.
+ * Copy the first n_rows rows of a filled slot; 0 is an empty batch. At most two copies per device,
+ * or one for each row if rows differ in length. The caller has awaited and released what was
+ * issued into this buffer before.
  *
  * Does not block, with two exceptions. If labels (or images) are in the host's memory and the rest
  * is on a GPU, the host's copy comes last, and sleeps until the GPU's released streams have done

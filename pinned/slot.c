@@ -66,7 +66,7 @@ static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < l->columns.n; i++)
-        if (mr_column_is_ragged(&l->columns.column[i]))
+        if (mr_column_is_ragged(&l->columns.column[i]) || l->columns.column[i].has_gaps)
             ok = append_part(end, l->batch_size, sizeof(uint32_t), COLUMN_ALIGN,
                              &l->columns.column[i].lengths_off);
     return ok;

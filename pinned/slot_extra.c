@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-static uint32_t *find_lengths(const struct mr_slot_view *view, const struct mr_column *column)
+uint32_t *mr_slot_extra_lengths(const struct mr_slot_view *view, uint32_t column)
 {
-    return (void *)(view->data + column->lengths_off);
+    return (void *)(view->data + view->layout->columns.column[column].lengths_off);
 }
 
 void mr_slot_extra_put(const struct mr_slot_view *view, uint32_t column, uint32_t place,
@@ -16,14 +16,15 @@ void mr_slot_extra_put(const struct mr_slot_view *view, uint32_t column, uint32_
     uint64_t fits = len < c->row_bytes ? len : c->row_bytes;
     if (fits > 0)
         memcpy(view->data + c->off + place * c->row_bytes, bytes, fits);
-    find_lengths(view, c)[place] = (uint32_t)fits;
+    mr_slot_extra_lengths(view, column)[place] = (uint32_t)fits;
 }
 
-static void join_rows(const struct mr_slot_view *view, const struct mr_column *column, uint32_t n)
+static void join_rows(const struct mr_slot_view *view, uint32_t id, uint32_t n)
 {
+    const struct mr_column *column = &view->layout->columns.column[id];
     int64_t *offsets = (void *)(view->data + column->offsets_off);
     uint8_t *values = view->data + column->off;
-    const uint32_t *lengths = find_lengths(view, column);
+    const uint32_t *lengths = mr_slot_extra_lengths(view, id);
     uint64_t at = 0, element = mr_dtype_size((mr_dtype)column->dtype);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t len = lengths[i] < column->row_bytes ? lengths[i] : column->row_bytes;
@@ -40,7 +41,7 @@ void mr_slot_extra_join(const struct mr_slot_view *view, uint32_t n)
     const struct mr_columns *columns = &view->layout->columns;
     for (uint32_t i = 0; i < columns->n; i++)
         if (mr_column_is_ragged(&columns->column[i]))
-            join_rows(view, &columns->column[i], n);
+            join_rows(view, i, n);
 }
 
 const int64_t *mr_slot_extra_offsets(const struct mr_slot_view *view, uint32_t column)

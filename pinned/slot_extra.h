@@ -25,4 +25,7 @@ void mr_slot_extra_join(const struct mr_slot_view *view, uint32_t n);
 /* Host, after mr_slot_extra_join(): int64_t[batch_size + 1], the offsets of the rows. */
 const int64_t *mr_slot_extra_offsets(const struct mr_slot_view *view, uint32_t column);
 
+/* The bytes of each row that workers have written, of a column whose rows differ in length. */
+uint32_t *mr_slot_extra_lengths(const struct mr_slot_view *view, uint32_t column);
+
 #endif

@@ -294,3 +294,26 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
     mr_status status = mr_geometry_size(plan, source_width, source_height, &width, &height, error);
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }
+
+mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, mr_error *error)
+{
+    if (!plan->kind.encoded)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "ragged cannot be applied: the samples are not encoded images");
+    if (plan->dtype != MR_U8)
+        return mr_error_set(error, MR_ERR_INVALID, "ragged images are u8, not %s",
+                            mr_dtype_name(plan->dtype));
+    if (plan->layout != MR_NHWC)
+        return mr_error_set(error, MR_ERR_INVALID, "ragged images have the layout nhwc, not nchw");
+    if (plan->mix.kind != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s cannot be applied: ragged images differ in "
+                            "size",
+                            mr_transform_op_name(&plan->mix));
+    plan->keeps_size = 1;
+    plan->out_known = 1;
+    plan->out_ndim = 1;
+    plan->out_shape[0] = (int64_t)max_bytes;
+    plan->out_bytes = max_bytes;
+    return MR_OK;
+}

@@ -22,4 +22,10 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
 mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
                                    uint32_t source_height, mr_error *error);
 
+/*
+ * Instead: let each picture have the size that its operations give it. A picture of more than
+ * max_bytes is damaged. MR_ERR_INVALID names what is only possible for pictures of one size.
+ */
+mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, mr_error *error);
+
 #endif

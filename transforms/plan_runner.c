@@ -214,10 +214,10 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run,
 }
 
 /* Aligned, because a load that spans two recent stores waits for both. */
-static mr_status reserve_row(struct mr_plan_runner *runner, mr_error *error)
+static mr_status reserve_row(struct mr_plan_runner *runner, const struct run *run)
 {
-    size_t len = (size_t)runner->plan->out_width * mr_tensor_write_row_bytes(runner->plan);
-    return mr_scratch_reserve(&runner->row, len + MR_KERNELS_ALIGN - 1, 1, error);
+    size_t len = (size_t)run->report->width * mr_tensor_write_row_bytes(runner->plan);
+    return mr_scratch_reserve(&runner->row, len + MR_KERNELS_ALIGN - 1, 1, run->error);
 }
 
 static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
@@ -228,13 +228,13 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
     for (uint32_t i = 0; i < last && status == MR_OK; i++)
         status = run_inner_stage(runner, run, i);
     if (status == MR_OK)
-        status = reserve_row(runner, run->error);
+        status = reserve_row(runner, run);
     if (status != MR_OK)
         return status;
     struct mr_tensor_writer writer = {.kernels = runner->resample.kernels,
                                       .out = run->out,
-                                      .width = plan->out_width,
-                                      .height = plan->out_height,
+                                      .width = run->report->width,
+                                      .height = run->report->height,
                                       .channels = plan->channels,
                                       .dtype = plan->dtype,
                                       .layout = plan->layout,
@@ -252,6 +252,18 @@ bool mr_plan_runner_is_other_size(const mr_error *error)
     return error->status == MR_ERR_DAMAGED && strstr(error->text, EQUAL_SIZES);
 }
 
+/* A picture that keeps its size must fit into a row. No side is above MR_MAX_RESIZED. */
+static mr_status check_room(const struct mr_plan *plan, const struct mr_box *made, mr_error *error)
+{
+    uint64_t bytes = (uint64_t)made->width * (uint64_t)made->height * plan->channels;
+    if (bytes <= plan->out_bytes)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "the output is %lldx%lld, %llu bytes; max_row_bytes is %llu",
+                        (long long)made->width, (long long)made->height, (unsigned long long)bytes,
+                        (unsigned long long)plan->out_bytes);
+}
+
 /* Draw the geometry, and check the output's size. */
 static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height,
                                struct mr_rng *rng, mr_error *error)
@@ -262,6 +274,8 @@ static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, ui
     if (status != MR_OK)
         return status;
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
+    if (plan->keeps_size)
+        return check_room(plan, made, error);
     if (made->width != plan->out_width || made->height != plan->out_height)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "the output is %lldx%lld, the first image's was %ux%u; " EQUAL_SIZES,
@@ -285,6 +299,9 @@ static mr_status run_image(struct mr_plan_runner *runner, struct run *run)
     mr_status status = make_geometry(runner, run->width, run->height, run->rng, run->error);
     if (status != MR_OK)
         return status;
+    const struct mr_box *made = &runner->geometry.stages[runner->geometry.n_stages - 1].window;
+    run->report->width = (uint32_t)made->width;
+    run->report->height = (uint32_t)made->height;
     mr_geometry_report(&runner->geometry, run->width, run->height, run->report->geometry);
     status = run_stages(runner, run);
     if (status == MR_OK && runner->plan->erase.kind == MR_OP_RANDOM_ERASING)

@@ -19,6 +19,8 @@ struct mr_plan_runner; /* a worker's codec, tables and rows; grows to the larges
 struct mr_plan_runner_report {
     int32_t geometry[MR_GEOMETRY_FIELDS]; /* source width, height, crop x, y, width, height,
                                              hflip, vflip */
+    uint32_t width;                       /* of the output, if it is a picture */
+    uint32_t height;
     uint32_t n_warnings;
     struct mr_erase erase; /* the boxes; already applied, or deferred: see mr_erase_is_deferred() */
     uint64_t decode_ns;    /* 0 unless with_timing */

@@ -63,7 +63,9 @@ pub struct mr_loader_options {
     pub soft_labels: u32,
     pub drop_last: bool,
     pub allow_empty_epoch: bool,
-    pub reserved_batch: [u8; 2usize],
+    pub ragged: bool,
+    pub reserved_batch: [u8; 1usize],
+    pub max_row_bytes: u64,
     pub rank: u32,
     pub world_size: u32,
     pub tail: u32,
@@ -196,7 +198,7 @@ fn bindgen_test_layout_mr_loader_options() {
     let it = ::std::mem::MaybeUninit::<mr_loader_options>::uninit();
     let ptr = it.as_ptr();
     let at = |field: *const u8| field as usize - ptr as usize;
-    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 264usize);
+    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 272usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).struct_size) }.cast()), 0usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).batch_size) }.cast()), 8usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).dtype) }.cast()), 12usize);
@@ -205,54 +207,56 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).soft_labels) }.cast()), 24usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).drop_last) }.cast()), 28usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).allow_empty_epoch) }.cast()), 29usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_batch) }.cast()), 30usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).rank) }.cast()), 32usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).world_size) }.cast()), 36usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).tail) }.cast()), 40usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).order) }.cast()), 44usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).seed) }.cast()), 48usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).epoch) }.cast()), 56usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_epochs) }.cast()), 64usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_shuffle) }.cast()), 72usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).allow_same_epoch) }.cast()), 73usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_replacement) }.cast()), 74usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_order) }.cast()), 75usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).repeat) }.cast()), 80usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).repeat_form) }.cast()), 84usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_draws) }.cast()), 88usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).weights) }.cast()), 96usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).weight_values) }.cast()), 104usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_weight_values) }.cast()), 112usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).num_workers) }.cast()), 120usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).start) }.cast()), 124usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).nice) }.cast()), 128usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).affinity) }.cast()), 132usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).affinity_cpus) }.cast()), 136usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_affinity_cpus) }.cast()), 144usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reader) }.cast()), 148usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).jpeg_decoder) }.cast()), 152usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).read_ahead) }.cast()), 156usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_slots) }.cast()), 160usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).wait_when_lent) }.cast()), 164usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_huge_pages) }.cast()), 165usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).verify_packs) }.cast()), 166usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_workers) }.cast()), 167usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).on_error) }.cast()), 168usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).time_limit_ms) }.cast()), 172usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).max_file_bytes) }.cast()), 176usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).max_pixels) }.cast()), 184usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).device) }.cast()), 192usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).devices) }.cast()), 200usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_devices) }.cast()), 208usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_buffers) }.cast()), 212usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).label_device) }.cast()), 216usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).pin_memory) }.cast()), 224usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).finish_on_host) }.cast()), 225usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).with_timing) }.cast()), 226usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_devices) }.cast()), 227usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).trace) }.cast()), 232usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_slowdown) }.cast()), 240usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_form) }.cast()), 244usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache) }.cast()), 248usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_bytes) }.cast()), 256usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).ragged) }.cast()), 30usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_batch) }.cast()), 31usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).max_row_bytes) }.cast()), 32usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).rank) }.cast()), 40usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).world_size) }.cast()), 44usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).tail) }.cast()), 48usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).order) }.cast()), 52usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).seed) }.cast()), 56usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).epoch) }.cast()), 64usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_epochs) }.cast()), 72usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_shuffle) }.cast()), 80usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).allow_same_epoch) }.cast()), 81usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_replacement) }.cast()), 82usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_order) }.cast()), 83usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).repeat) }.cast()), 88usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).repeat_form) }.cast()), 92usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_draws) }.cast()), 96usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).weights) }.cast()), 104usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).weight_values) }.cast()), 112usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_weight_values) }.cast()), 120usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).num_workers) }.cast()), 128usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).start) }.cast()), 132usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).nice) }.cast()), 136usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).affinity) }.cast()), 140usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).affinity_cpus) }.cast()), 144usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_affinity_cpus) }.cast()), 152usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reader) }.cast()), 156usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).jpeg_decoder) }.cast()), 160usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).read_ahead) }.cast()), 164usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_slots) }.cast()), 168usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).wait_when_lent) }.cast()), 172usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_huge_pages) }.cast()), 173usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).verify_packs) }.cast()), 174usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_workers) }.cast()), 175usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).on_error) }.cast()), 176usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).time_limit_ms) }.cast()), 180usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).max_file_bytes) }.cast()), 184usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).max_pixels) }.cast()), 192usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).device) }.cast()), 200usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).devices) }.cast()), 208usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_devices) }.cast()), 216usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_buffers) }.cast()), 220usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).label_device) }.cast()), 224usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).pin_memory) }.cast()), 232usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).finish_on_host) }.cast()), 233usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).with_timing) }.cast()), 234usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_devices) }.cast()), 235usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).trace) }.cast()), 240usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_slowdown) }.cast()), 248usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_form) }.cast()), 252usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache) }.cast()), 256usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_bytes) }.cast()), 264usize);
 }

@@ -18,6 +18,17 @@
  * [N], the weight of the row itself) follow. With the option soft_labels, "soft_label" (f32 [N,
  * classes]) follows them.
  *
+ * With the option ragged, images keep their sizes. "image" is then one row of bytes (u8, one
+ * dimension), and two more arrays follow "geometry":
+ *
+ *   "image.offsets"  i64 [N]: where each image begins, from the first byte of "image" in this batch
+ *                    or part
+ *   "image.shape"    i32 [N,2]: its height and width; 0 and 0 if its mask is 0
+ *
+ * The bytes of an image are [height, width, channels], with 3 channels, or 1 after grayscale. Each
+ * image begins where it would if all had max_row_bytes bytes. The bytes between the end of one and
+ * the beginning of the next are unspecified; they are not copied to a device.
+ *
  * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
  * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of
  * callbacks has an array for each of its columns, and offsets for those whose rows differ in
@@ -88,14 +99,15 @@ typedef struct mr_array {
     uint32_t dtype; /* an mr_dtype */
     uint32_t ndim;
     int64_t shape[MR_MAX_NDIM];   /* elements; shape[0] is the number of rows of this batch, or
-                                     one more for offsets. If rows differ in length, shape[1] is
+                                     one more for offsets, or with the option ragged the bytes of
+                                     all rows of "image". If rows differ in length, shape[1] is
                                      the largest allowed length of a row */
     int64_t strides[MR_MAX_NDIM]; /* bytes; strides[0] is 0 if rows differ in length */
     mr_device device;
     void *data;
-    const int64_t *row_offsets; /* if rows differ in length: shape[0] + 1 offsets in elements from
-                                   data to each row and to the end of the last row, in the same
-                                   memory as data. Otherwise NULL */
+    const int64_t *row_offsets; /* if rows differ in length without gaps: shape[0] + 1 offsets in
+                                   elements from data to each row and to the end of the last row, in
+                                   the same memory as data. Otherwise NULL */
     int64_t n_values;           /* row_offsets[shape[0]], readable on the host also for arrays on
                                    a GPU; 0 without row_offsets */
 } mr_array;

@@ -79,7 +79,13 @@ typedef struct mr_loader_options {
     bool allow_empty_epoch;    /* accept epochs of 0 batches: a dataset smaller than a batch with
                                   drop_last, or than world_size with MR_TAIL_DROP; default:
                                   mr_loader_create() returns MR_ERR_INVALID */
-    uint8_t reserved_batch[2]; /* 0, as all fields reserved_... */
+    bool ragged;               /* each image keeps its own size: "image" has one dimension, and
+                                  "image.offsets" and "image.shape" describe its rows (batch.h).
+                                  Needs max_row_bytes, MR_U8 and MR_NHWC; not with operations that
+                                  erase or mix, nor with pad_channels. Default: rows are equal */
+    uint8_t reserved_batch[1]; /* 0, as all fields reserved_... */
+    uint64_t max_row_bytes;    /* with ragged: room for each image, 1 to 2^31; an image with more
+                                  bytes (height x width x channels) is damaged */
 
     /* Order and shard */
     uint32_t rank;         /* 0 to world_size - 1 */

@@ -180,6 +180,17 @@ static void trace_pixels(const struct mr_sample_maker *maker, int64_t index, uin
                            decoded_ns + report->transform_ns, index);
 }
 
+/* The size of an image that keeps its own; 0 x 0 for a hole. */
+static void store_size(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                       uint32_t height, uint32_t width)
+{
+    int32_t *shape = mr_slot_row(&job->view, MR_COLUMN_IMAGE_SHAPE, job->place);
+    shape[0] = (int32_t)height;
+    shape[1] = (int32_t)width;
+    mr_slot_extra_lengths(&job->view, MR_COLUMN_IMAGE)[job->place] =
+        height * width * maker->control->plan.channels;
+}
+
 static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                             const struct mr_fetched *fetched, mr_error *error)
 {
@@ -200,6 +211,8 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
     }
     memcpy(mr_slot_row(&job->view, MR_COLUMN_GEOMETRY, job->place), report.geometry,
            sizeof report.geometry);
+    if (maker->control->plan.keeps_size)
+        store_size(maker, job, report.height, report.width);
     if (job->view.erases)
         job->view.erases[job->place] = report.erase;
     if (report.n_warnings)
@@ -435,7 +448,10 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
                        enum mr_outcome outcome)
 {
     const struct mr_columns *columns = &job->view.layout->columns;
-    memset(mr_slot_source(&job->view, job->place), 0, job->view.source_bytes);
+    if (maker->control->plan.keeps_size)
+        store_size(maker, job, 0, 0);
+    else
+        memset(mr_slot_source(&job->view, job->place), 0, job->view.source_bytes);
     for (uint32_t i = MR_COLUMN_IMAGE + 1; i < columns->n; i++)
         if (columns->column[i].writer == MR_WRITER_SAMPLE)
             fill_hole(&job->view, i, job->place);

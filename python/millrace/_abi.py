@@ -120,8 +120,8 @@ STRUCTS = (
 # the pointer's offset, the type of an item, and the type of the length, which follows the pointer.
 # Later versions do not change offsets.
 LISTS = {
-    "affinity_cpus": (136, c_int32, c_uint32), "devices": (200, c_char_p, c_uint32),
-    "weight_values": (104, c_double, c_uint64),
+    "affinity_cpus": (144, c_int32, c_uint32), "devices": (208, c_char_p, c_uint32),
+    "weight_values": (112, c_double, c_uint64),
 }
 
 _error = POINTER(mr_error)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images that keep their sizes. The oracle is the codec: each row has the pixels of its whole file,
+ * at the place that "image.offsets" and "image.shape" give, on every device and in every part.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <millrace/millrace.h>
+
+#include "loader/dlpack_abi.h"
+#include "tests/support/assert_words.h"
+#include "tests/support/devices.h"
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+#include "tests/support/images.h"
+#include "transforms/codec.h"
+
+enum { N = 40, BATCH = 7, BAD = 5, LARGE = 9, MOST = 90 * 70 * 3, MAX_ROWS = 8 };
+
+static char *folder;
+static uint8_t *pixels[N]; /* NULL: the sample is damaged */
+static int32_t shapes[N][2];
+
+static void decode(const struct mr_test_image *image, unsigned i)
+{
+    struct mr_codec *codec;
+    struct mr_image_head head;
+    const uint8_t *rows[MAX_ROWS];
+    mr_error error;
+    assert_ok(mr_codec_create(&(struct mr_codec_limits){0}, &codec, &error), &error);
+    assert_ok(mr_codec_open(codec, image->bytes, image->len, &head, &error), &error);
+    shapes[i][0] = (int32_t)head.height;
+    shapes[i][1] = (int32_t)head.width;
+    size_t row_bytes = (size_t)head.width * 3;
+    pixels[i] = malloc(head.height * row_bytes);
+    assert_ok(mr_codec_begin(codec, 0, 0, head.width, head.height, &error), &error);
+    for (uint32_t y = 0, n; y < head.height; y += n) {
+        assert_ok(mr_codec_rows(codec, rows, MAX_ROWS, &n, &error), &error);
+        for (uint32_t k = 0; k < n; k++)
+            memcpy(pixels[i] + (y + k) * row_bytes, rows[k], row_bytes);
+    }
+    mr_codec_close(codec);
+    mr_codec_destroy(codec);
+}
+
+/* Images of different sizes; one is no image, one is larger than a row. */
+static int set_up(void **state)
+{
+    char path[256];
+    (void)state;
+    folder = mr_test_folder_create();
+    snprintf(path, sizeof path, "%s/class", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    for (unsigned i = 0; i < N; i++) {
+        struct mr_test_image image =
+            mr_test_jpeg(&(struct mr_test_jpeg){.width = i == LARGE ? 91 : 90 - i,
+                                                .height = i == LARGE ? 70 : 20 + i % 7 * 8,
+                                                .seed = i + 1});
+        snprintf(path, sizeof path, "class/%03u.jpg", i);
+        if (i != BAD)
+            mr_test_folder_write(folder, path, image.bytes, image.len);
+        else
+            mr_test_folder_write(folder, path, "no image", 8);
+        if (i != BAD && i != LARGE)
+            decode(&image, i);
+        mr_test_image_free(&image);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < N; i++)
+        free(pixels[i]);
+    return 0;
+}
+
+static mr_loader_options make_options(uint32_t num_workers)
+{
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    o.batch_size = BATCH;
+    o.seed = 3;
+    o.on_error = MR_ON_ERROR_ZERO;
+    o.layout = MR_NHWC;
+    o.ragged = true;
+    o.max_row_bytes = MOST;
+    o.num_workers = num_workers;
+    mr_test_set_devices(&o);
+    return o;
+}
+
+static mr_loader *make_loader(const mr_loader_options *o, mr_dataset **dataset_out)
+{
+    char spec[256];
+    snprintf(spec, sizeof spec, "imagefolder:%s", folder);
+    *dataset_out = mr_test_dataset(spec);
+    return mr_test_loader(*dataset_out, "none", o);
+}
+
+static void drop_loader(mr_loader *loader, mr_dataset *dataset)
+{
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+}
+
+/* Returns the number of valid rows. */
+static uint32_t check_part(const mr_batch *part)
+{
+    const mr_array *array = mr_batch_array(part, "image");
+    uint32_t n = mr_batch_size(part), n_valid = 0;
+    assert_int_equal(array->ndim, 1);
+    assert_int_equal(array->dtype, MR_U8);
+    assert_int_equal(array->shape[0], (int64_t)n * MOST);
+    assert_int_equal(array->strides[0], 1);
+    assert_null(array->row_offsets);
+    const uint8_t *image = mr_test_bytes(array), *mask = mr_test_data(part, "mask");
+    const int64_t *offsets = mr_test_data(part, "image.offsets");
+    const int64_t *index = mr_test_data(part, "index");
+    const int32_t(*shape)[2] = mr_test_data(part, "image.shape");
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *expected = pixels[index[i]];
+        assert_int_equal(mask[i], expected != NULL);
+        assert_int_equal(offsets[i], (int64_t)i * MOST);
+        assert_int_equal(shape[i][0], expected ? shapes[index[i]][0] : 0);
+        assert_int_equal(shape[i][1], expected ? shapes[index[i]][1] : 0);
+        if (expected)
+            assert_memory_equal(image + offsets[i], expected, shape[i][0] * shape[i][1] * 3);
+        n_valid += mask[i];
+    }
+    return n_valid;
+}
+
+static uint32_t check_rest(mr_loader *loader)
+{
+    uint32_t n_valid = 0;
+    mr_batch *batch;
+    while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+        for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
+            n_valid += check_part(mr_batch_part(batch, p));
+        mr_batch_release(batch);
+    }
+    return n_valid;
+}
+
+/* Only the used bytes of three epochs' rows go to a device, which are 45 % of their room. */
+static void check_copied(mr_loader *loader)
+{
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    mr_loader_get_stats(loader, &stats);
+    assert_in_range(stats.h2d_bytes, 0, (uint64_t)2 * N * MOST);
+}
+
+static void each_row_has_the_pixels_and_the_size_of_its_file(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 5};
+    for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
+        mr_dataset *dataset;
+        mr_loader_options o = make_options(workers[w]);
+        mr_loader *loader = make_loader(&o, &dataset);
+        for (uint64_t e = 0; e < 3; e++) {
+            assert_int_equal(mr_loader_set_epoch(loader, e), MR_OK);
+            assert_int_equal(check_rest(loader), N - 2);
+        }
+        check_copied(loader);
+        drop_loader(loader, dataset);
+    }
+}
+
+static void an_image_larger_than_a_row_is_named(void **state)
+{
+    (void)state;
+    mr_dataset *dataset;
+    mr_batch *batch;
+    mr_status status;
+    mr_loader_options o = make_options(2);
+    o.on_error = MR_ON_ERROR_FAIL;
+    o.no_shuffle = true;
+    mr_loader *loader = make_loader(&o, &dataset);
+    unsigned n_failed = 0;
+    while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) != MR_END) {
+        if (status == MR_OK) {
+            mr_batch_release(batch);
+            continue;
+        }
+        assert_int_equal(status, MR_ERR_DAMAGED);
+        if (n_failed++ == 1)
+            assert_words(mr_loader_error(loader)->text,
+                         "009.jpg (index 9): the output is 91x70, 19110 bytes; max_row_bytes is "
+                         "18900");
+    }
+    assert_int_equal(n_failed, 2);
+    drop_loader(loader, dataset);
+}
+
+static void a_tensor_has_one_dimension_and_a_copy_the_same_bytes(void **state)
+{
+    (void)state;
+    mr_dataset *dataset;
+    mr_batch *batch, *copy;
+    struct DLManagedTensor *tensor;
+    mr_loader_options o = make_options(MR_NO_WORKERS);
+    mr_loader *loader = make_loader(&o, &dataset);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    mr_batch *part = mr_batch_part(batch, 0);
+    assert_int_equal(mr_batch_to_dlpack(part, "image", NULL, &tensor), MR_OK);
+    assert_int_equal(tensor->dl_tensor.ndim, 1);
+    assert_int_equal(tensor->dl_tensor.shape[0], (int64_t)mr_batch_size(part) * MOST);
+    assert_ptr_equal(tensor->dl_tensor.data, mr_batch_data(part, "image"));
+    tensor->deleter(tensor);
+    bool on_host = mr_test_device().kind == MR_DEVICE_HOST && mr_batch_n_parts(batch) == 1;
+    assert_int_equal(mr_batch_copy(batch, &copy), on_host ? MR_OK : MR_ERR_UNSUPPORTED);
+    mr_batch_release(batch);
+    drop_loader(loader, dataset);
+    if (on_host)
+        check_part(copy);
+    mr_batch_release(copy);
+}
+
+static void a_job_that_is_killed_and_continued_has_all_rows(void **state)
+{
+    (void)state;
+    unsigned char position[MR_LOADER_STATE_MAX];
+    size_t len;
+    uint32_t n_valid = 0;
+    mr_batch *batch;
+    mr_dataset *dataset;
+    mr_loader_options o = make_options(2);
+    mr_loader *loader = make_loader(&o, &dataset);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
+        n_valid += check_part(mr_batch_part(batch, p));
+    mr_batch_release(batch);
+    assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
+    mr_test_signal_workers(getpid(), SIGKILL);
+    drop_loader(loader, dataset);
+    loader = make_loader(&o, &dataset);
+    assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
+    mr_test_signal_workers(getpid(), SIGKILL);
+    assert_int_equal(n_valid + check_rest(loader), N - 2);
+    drop_loader(loader, dataset);
+}
+
+static void expect_refusal(const char *transform, const mr_loader_options *o, const char *words)
+{
+    char spec[256];
+    mr_transform *parsed;
+    mr_loader *loader;
+    mr_error error;
+    snprintf(spec, sizeof spec, "imagefolder:%s", folder);
+    mr_dataset *dataset = mr_test_dataset(spec);
+    assert_ok(mr_transform_parse(transform, &parsed, &error), &error);
+    assert_error(mr_loader_create(dataset, parsed, o, &loader, &error), MR_ERR_INVALID, &error,
+                 words);
+    mr_transform_destroy(parsed);
+    mr_dataset_destroy(dataset);
+}
+
+static void what_needs_equal_rows_is_refused_by_name(void **state)
+{
+    (void)state;
+    mr_loader_options o = make_options(MR_NO_WORKERS);
+    o.dtype = MR_F32;
+    expect_refusal("none", &o, "ragged images are u8, not f32");
+    o = make_options(MR_NO_WORKERS);
+    o.layout = MR_NCHW;
+    expect_refusal("none", &o, "ragged images have the layout nhwc, not nchw");
+    o = make_options(MR_NO_WORKERS);
+    expect_refusal("timm_mixup()", &o,
+                   "timm_mixup cannot be applied: ragged images differ in size");
+    expect_refusal("random_erasing()", &o, "random_erasing cannot be applied");
+    o.max_row_bytes = 0;
+    expect_refusal("none", &o, "ragged needs max_row_bytes");
+    o.ragged = false;
+    o.max_row_bytes = 100;
+    expect_refusal("none", &o, "max_row_bytes 100 needs ragged");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_row_has_the_pixels_and_the_size_of_its_file),
+        cmocka_unit_test(an_image_larger_than_a_row_is_named),
+        cmocka_unit_test(a_tensor_has_one_dimension_and_a_copy_the_same_bytes),
+        cmocka_unit_test(a_job_that_is_killed_and_continued_has_all_rows),
+        cmocka_unit_test(what_needs_equal_rows_is_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
