@@ -20,7 +20,7 @@ enum mr_purpose {
     MR_FOR_IMAGE, /* the image, or the data of a record */
     MR_FOR_MARKS, /* the marks of the image */
     MR_FOR_LABEL, /* the label, if it is not beside the data */
-    MR_FOR_MEMBER /* a further member; if its file is missing, it has 0 bytes */
+    MR_FOR_MEMBER /* a further member; 0 bytes if its own file is missing */
 };
 
 struct mr_part {

@@ -226,8 +226,8 @@ static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part
     if (extent->len == 0)
         return MR_OK;
     int fd = open_part(reader, part, &cached, to_end ? &size : NULL);
-    if (fd == -ENOENT && part->want->purpose == MR_FOR_MEMBER)
-        return MR_OK;
+    if (fd == -ENOENT && part->want->purpose == MR_FOR_MEMBER && mr_reader_is_loose(reader, part))
+        return MR_OK; /* the sample does not have this file */
     if (fd < 0)
         return fail_os(reader, part, -fd);
     mr_status status = to_end ? read_rest(reader, part, fd, size) : read_exactly(reader, part, fd);
