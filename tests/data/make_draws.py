@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes draws.json: what torchvision v1's transforms draw from torch's generator, as a CRC-32 for
-each case.
+"""Makes draws.json: what torchvision's transforms draw from torch's generator, as a CRC-32 for each
+case. They are v1's, and the policies of v2.
 
 usage: make_draws.py > draws.json
     (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
 
-torchvision.transforms.functional is replaced by recorders, so nothing is computed of pixels.
+torchvision.transforms.functional and v2's are replaced by recorders, so nothing is computed of
+pixels.
 tests/transforms/test_draws.c makes the same lines of the calls that the same text draws from the
 same stream. Doubles have 12 digits there: f32 has 9, and the libraries' atan() may differ in the
 last bit of a double.
@@ -24,6 +25,7 @@ import torchvision
 from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import functional as F
+from torchvision.transforms import v2
 
 NAN = float("nan")
 N_SEEDS = 250
@@ -58,13 +60,15 @@ def replace(name):
     """
 
     def put(recorder):
-        setattr(F, name, lambda img, *args, **names: recorder(img, *args, **names) or img)
+        for module in (F, v2.functional):
+            setattr(module, name, lambda img, *args, **names: recorder(img, *args, **names) or img)
 
     return put
 
 
 for function in ("brightness", "contrast", "saturation", "hue", "sharpness"):
-    replace("adjust_" + function)(lambda img, factor, name="adjust_" + function: add(name, factor))
+    replace("adjust_" + function)(lambda img, *args, call="adjust_" + function, **named: add(
+        call, *args, *named.values()))
 for function in ("invert", "autocontrast", "equalize"):
     replace(function)(lambda img, name=function: add(name))
 replace("posterize")(lambda img, bits: add("posterize", bits))
@@ -78,14 +82,19 @@ def fill_of(fill):
     return fill if isinstance(fill, (tuple, list)) else [fill or 0] * 3
 
 
+def filter_of(interpolation):
+    """v2 takes words too."""
+    return getattr(interpolation, "value", interpolation)
+
+
 @replace("rotate")
 def rotate(img, angle, interpolation, expand=False, center=None, fill=None):
-    add("rotate", angle, interpolation.value, *fill_of(fill), *(center or (NAN, NAN)))
+    add("rotate", angle, filter_of(interpolation), *fill_of(fill), *(center or (NAN, NAN)))
 
 
 @replace("affine")
 def affine(img, angle, translate, scale, shear, interpolation, fill, center=None):
-    add("affine", angle, *translate, scale, *shear, interpolation.value, *fill_of(fill),
+    add("affine", angle, *translate, scale, *shear, filter_of(interpolation), *fill_of(fill),
         *(center or (NAN, NAN)))
 
 
@@ -186,11 +195,13 @@ def cases():
                                                                     (1, 2, 3)), [500, 375]
     yield "perspective(0.3,0.1)", T.RandomPerspective(0.3, 0.1), [75, 60]
     yield "grayscale(3)", T.Grayscale(3), [64, 64]
-    yield from policies()
+    yield from policies(T, "")
     yield from recipes()
+    yield from policies(v2, "_v2")
 
 
-def policies():
+def policies(version, suffix):
+    """Those of v1 or of v2."""
     for text, arguments in (("", {}), ("(3,5)", dict(num_ops=3,
                                                      magnitude=5)), ("(1,30,interp=bilinear)",
                                                                      dict(num_ops=1,
@@ -208,7 +219,7 @@ def policies():
                              dict(num_magnitude_bins=17, magnitude=12, fill=128)),
                             ):
         for size in ([224, 224], [500, 375], [1, 33]):
-            yield "rand_augment" + text, T.RandAugment(**arguments), size
+            yield f"rand_augment{suffix}{text}", version.RandAugment(**arguments), size
     for text, arguments in (("", {}), ("(interp=bilinear)",
                                        dict(interpolation=BILINEAR)), ("(31,bicubic,fill=1:2:255)",
                                                                        dict(interpolation=BICUBIC,
@@ -216,7 +227,8 @@ def policies():
                             *((f"({bins})", dict(num_magnitude_bins=bins))
                               for bins in (2, 3, 5, 10, 11, 12, 14, 16, 19, 20, 64, 255, 1000)),
                             ):
-        yield "trivial_augment_wide" + text, T.TrivialAugmentWide(**arguments), [224, 224]
+        yield f"trivial_augment_wide{suffix}{text}", version.TrivialAugmentWide(
+            **arguments), [224, 224]
     for text, arguments in (
         ("", {}),
         ("(imagenet)", dict(policy=POLICY.IMAGENET)),
@@ -224,7 +236,7 @@ def policies():
         ("(svhn,fill=7)", dict(policy=POLICY.SVHN, fill=7)),
     ):
         for size in ([224, 224], [32, 32], [333, 500], [7, 5]):
-            yield "auto_augment" + text, T.AutoAugment(**arguments), size
+            yield f"auto_augment{suffix}{text}", version.AutoAugment(**arguments), size
 
 
 def chances(policy):

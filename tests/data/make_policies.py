@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes image_policies.json: CRC-32 of what torchvision v1's operations make of images, draws and
+"""Makes image_policies.json: CRC-32 of what torchvision's operations make of images, draws and
 pixels together.
 
 usage: make_policies.py > image_policies.json
@@ -18,6 +18,7 @@ import torch
 import torchvision
 from PIL import Image
 from torchvision import transforms as T
+from torchvision.transforms import v2
 
 from make_image_calls import KINDS, SIZES, value
 
@@ -27,20 +28,25 @@ POLICY = T.AutoAugmentPolicy
 
 def cases():
     """Text, number of seeds, transform."""
-    yield "trivial_augment_wide", 1500, T.TrivialAugmentWide()
-    yield "trivial_augment_wide(interp=bilinear)", 1000, T.TrivialAugmentWide(
-        interpolation=BILINEAR)
-    yield "trivial_augment_wide(10,interp=bicubic,fill=77)", 300, T.TrivialAugmentWide(
-        10, BICUBIC, 77)
-    for magnitude in range(31):
-        yield f"rand_augment(1,{magnitude})", 40, T.RandAugment(1, magnitude)
-    yield "rand_augment", 500, T.RandAugment()
-    yield "rand_augment(5,17,interp=bilinear)", 500, T.RandAugment(5, 17, interpolation=BILINEAR)
-    for policy in POLICY:
-        yield f"auto_augment({policy.value})", 500, T.AutoAugment(policy)
-        yield f"auto_augment({policy.value},interp=bilinear,fill=128)", 250, T.AutoAugment(
-            policy, BILINEAR, 128)
+    yield from policies(T, "")
     yield "color_jitter(0.8,0.8,0.8,0.2)", 200, T.ColorJitter(0.8, 0.8, 0.8, 0.2)
+    yield from policies(v2, "_v2")
+
+
+def policies(version, suffix):
+    """Those of v1 or of v2."""
+    wide, rand = f"trivial_augment_wide{suffix}", f"rand_augment{suffix}"
+    yield wide, 1500, version.TrivialAugmentWide()
+    yield f"{wide}(interp=bilinear)", 1000, version.TrivialAugmentWide(interpolation=BILINEAR)
+    yield f"{wide}(10,interp=bicubic,fill=77)", 300, version.TrivialAugmentWide(10, BICUBIC, 77)
+    for magnitude in range(31):
+        yield f"{rand}(1,{magnitude})", 40, version.RandAugment(1, magnitude)
+    yield rand, 500, version.RandAugment()
+    yield f"{rand}(5,17,interp=bilinear)", 500, version.RandAugment(5, 17, interpolation=BILINEAR)
+    for policy in POLICY:
+        auto = f"auto_augment{suffix}({policy.value}"
+        yield f"{auto})", 500, version.AutoAugment(policy)
+        yield f"{auto},interp=bilinear,fill=128)", 250, version.AutoAugment(policy, BILINEAR, 128)
 
 
 def make_image(kind, width, height, channels):

@@ -464,7 +464,19 @@ def test_v2_on_images(images, text_of, reason_of):
     random = v2.Compose([v2.RandomResizedCrop(16), v2.RandomHorizontalFlip(), v2.PILToTensor()])
     assert "random_resized_crop(16" in text_of(random)
     assert "Resize on a tensor" in reason_of(v2.Compose([v2.ToImage(), v2.Resize(20), scaled]))
-    assert "v2.RandAugment" in reason_of(v2.Compose([v2.RandAugment(), v2.PILToTensor()]))
+
+
+@pytest.mark.skipif(not v2, reason="this torchvision has no transforms.v2")
+def test_policies_of_v2_have_forms_of_their_own(text_of):
+    bicubic = v2.InterpolationMode.BICUBIC
+    for transform, text in (
+        (v2.RandAugment(3, 5), "rand_augment_v2(3,5,31,interp=nearest,fill=0)"),
+        (v2.TrivialAugmentWide(10, bicubic, 7),
+         "trivial_augment_wide_v2(10,interp=bicubic,fill=7)"),
+        (v2.AutoAugment(v2.AutoAugmentPolicy.SVHN, 2),
+         "auto_augment_v2(policy=svhn,interp=bilinear,fill=0)")):
+        words = text_of(v2.Compose([v2.Resize((9, 9)), transform, v2.PILToTensor()]))
+        assert words == "resize(9:9)+" + text
 
 
 @pytest.mark.skipif(not hasattr(torchvision.models, "ResNet18_Weights"),

@@ -191,6 +191,9 @@ static void image_operations_take_arguments_by_position_and_by_name(void **state
         "trivial_augment_wide(bicubic)+trivial_augment_wide(fill=1:2:3,num_magnitude_bins=10)",
         "trivial_augment_wide(31,interp=bicubic,fill=0)+trivial_augment_wide(10,interp=nearest,"
         "fill=1:2:3)");
+    expect_long_form("rand_augment_v2(m=3)+trivial_augment_wide_v2+auto_augment_v2(svhn)",
+                     "rand_augment_v2(2,3,31,interp=nearest,fill=0)+trivial_augment_wide_v2(31,"
+                     "interp=nearest,fill=0)+auto_augment_v2(policy=svhn,interp=nearest,fill=0)");
     expect_long_form("auto_augment+auto_augment(svhn)+auto_augment(policy=cifar10,interp=bilinear)",
                      "auto_augment(policy=imagenet,interp=nearest,fill=0)+auto_augment(policy=svhn,"
                      "interp=nearest,"
@@ -381,6 +384,7 @@ static void errors_name_the_place(void **state)
         {"hflip+rand_augment(2,40)", 7,
          "magnitude 40 is not below num_magnitude_bins, which is 31"},
         {"rand_augment(2,9,9)", 1, "magnitude 9 is not below num_magnitude_bins, which is 9"},
+        {"rand_augment_v2(2,9,9)", 1, "magnitude 9 is not below num_magnitude_bins"},
         {"rand_augment(k=3)", 14, "unknown or given twice"},
         {"trivial_augment_wide(1)", 22, "num_magnitude_bins: a whole number from 2 to 1000"},
         {"trivial_augment_wide(interp=box)", 22, "there are nearest, bilinear, bicubic"},

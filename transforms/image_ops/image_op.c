@@ -165,6 +165,39 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
         .hi = 1000, .defaults[0] = 31                                                              \
     }
 
+/* The policies of torchvision's v1 and v2. */
+#define RAND_AUGMENT(text, function)                                                               \
+    {                                                                                              \
+        .name = text, .max_calls = 1, .repeats = true,                                             \
+        .params = {{.name = "num_ops",                                                             \
+                    .short_name = "n",                                                             \
+                    .kind = MR_PARAM_INTEGER,                                                      \
+                    .lo = 1,                                                                       \
+                    .hi = MR_IMAGE_MAX_CALLS,                                                      \
+                    .defaults = {2}},                                                              \
+                   {.name = "magnitude",                                                           \
+                    .short_name = "m",                                                             \
+                    .kind = MR_PARAM_INTEGER,                                                      \
+                    .hi = 999,                                                                     \
+                    .defaults = {9}},                                                              \
+                   BINS,                                                                           \
+                   INTERP(0),                                                                      \
+                   FILL},                                                                          \
+        .refuse = mr_image_policy_refuse_rand, .draw = (function)                                  \
+    }
+#define TRIVIAL_AUGMENT_WIDE(text, function)                                                       \
+    {                                                                                              \
+        .name = text, .max_calls = 1, .params = {BINS, INTERP(0), FILL}, .draw = (function)        \
+    }
+#define AUTO_AUGMENT(text, function)                                                               \
+    {                                                                                              \
+        .name = text, .max_calls = 2,                                                              \
+        .params = {{.name = "policy", .kind = MR_PARAM_WORD, .words = mr_image_policy_names},      \
+                   INTERP(0),                                                                      \
+                   FILL},                                                                          \
+        .draw = (function)                                                                         \
+    }
+
 const struct mr_image_op mr_image_ops[] = {
     {.name = "invert", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_invert},
     {.name = "posterize",
@@ -240,35 +273,9 @@ const struct mr_image_op mr_image_ops[] = {
      .params =
          {{.name = "distortion_scale", .hi = 1, .defaults = {0.5}}, CHANCE(0.5), INTERP(1), FILL},
      .draw = mr_image_op_warp_perspective},
-    {.name = "rand_augment",
-     .max_calls = 1,
-     .repeats = true,
-     .params = {{.name = "num_ops",
-                 .short_name = "n",
-                 .kind = MR_PARAM_INTEGER,
-                 .lo = 1,
-                 .hi = MR_IMAGE_MAX_CALLS,
-                 .defaults = {2}},
-                {.name = "magnitude",
-                 .short_name = "m",
-                 .kind = MR_PARAM_INTEGER,
-                 .hi = 999,
-                 .defaults = {9}},
-                BINS,
-                INTERP(0),
-                FILL},
-     .refuse = mr_image_policy_refuse_rand,
-     .draw = mr_image_policy_draw_rand},
-    {.name = "trivial_augment_wide",
-     .max_calls = 1,
-     .params = {BINS, INTERP(0), FILL},
-     .draw = mr_image_policy_draw_wide},
-    {.name = "auto_augment",
-     .max_calls = 2,
-     .params = {{.name = "policy", .kind = MR_PARAM_WORD, .words = mr_image_policy_names},
-                INTERP(0),
-                FILL},
-     .draw = mr_image_policy_draw_auto},
+    RAND_AUGMENT("rand_augment", mr_image_policy_draw_rand),
+    TRIVIAL_AUGMENT_WIDE("trivial_augment_wide", mr_image_policy_draw_wide),
+    AUTO_AUGMENT("auto_augment", mr_image_policy_draw_auto),
     {.name = "timm",
      .max_calls = 1,
      .repeats = true,
@@ -277,5 +284,8 @@ const struct mr_image_op mr_image_ops[] = {
                 {.name = "fill", .kind = MR_PARAM_COLOR, .hi = 255, .defaults = {124, 116, 104}}},
      .refuse = mr_image_timm_refuse,
      .draw = mr_image_timm_draw},
+    RAND_AUGMENT("rand_augment_v2", mr_image_policy_draw_rand_v2),
+    TRIVIAL_AUGMENT_WIDE("trivial_augment_wide_v2", mr_image_policy_draw_wide_v2),
+    AUTO_AUGMENT("auto_augment_v2", mr_image_policy_draw_auto_v2),
 };
 const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

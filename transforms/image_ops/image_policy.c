@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws in the order of torchvision v1's autoaugment.py, with its tables. Magnitudes are those of
- * torch's linspace in f32 on CPUs with fused multiply-add. The rest of the arithmetic is in double,
- * as in Python.
+ * Draws in the order of torchvision v1's autoaugment.py and of v2's _auto_augment.py, with their
+ * tables. Magnitudes are those of torch's linspace in f32 on CPUs with fused multiply-add. The rest
+ * of the arithmetic is in double, as in Python.
  */
 #include "transforms/image_ops/image_policy.h"
 
@@ -119,16 +119,18 @@ static const struct half policies[3][N_PAIRS][2] = {
 struct policy {
     struct mr_image_params_source *draw;
     const struct space *space;
+    bool is_v2;
     uint32_t n_bins;
     double look[4]; /* interpolation and fill, in the order of a call's arguments */
 };
 
 /* args: the operation's interp and fill. */
 static struct policy make_policy(struct mr_image_params_source *draw, const struct space *space,
-                                 uint32_t n_bins, const double *args)
+                                 bool is_v2, uint32_t n_bins, const double *args)
 {
     return (struct policy){.draw = draw,
                            .space = space,
+                           .is_v2 = is_v2,
                            .n_bins = n_bins,
                            .look = {mr_image_op_warp_filter(args[0]), args[1], args[2], args[3]}};
 }
@@ -160,9 +162,12 @@ static double find_magnitude(const struct policy *p, enum change change, uint32_
     case COLOR:
     case CONTRAST:
     case SHARPNESS: return space_evenly(0.0, space->tone, n, bin);
-    case POSTERIZE:
-        return 8.0 - rint((double)((float)bin / (float)((double)(n - 1) / space->bits)));
-    case SOLARIZE: return space_evenly(255.0, 0.0, n, bin);
+    case POSTERIZE: {
+        float bits = (float)bin / (float)((double)(n - 1) / space->bits);
+        return p->is_v2 ? (double)rintf(8.0f - bits) : 8.0 - (double)rintf(bits);
+    }
+    case SOLARIZE:
+        return p->is_v2 ? 255.0 * space_evenly(1.0, 0.0, n, bin) : space_evenly(255.0, 0.0, n, bin);
     default: return 0.0;
     }
 }
@@ -241,30 +246,59 @@ bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WH
     return args[1] >= args[2];
 }
 
-void mr_image_policy_draw_rand(struct mr_image_params_source *draw)
+static bool draw_sign(const struct policy *p)
+{
+    struct mr_rng *rng = p->draw->rng;
+    return p->is_v2 ? mr_rng_uniform(rng, 0.0f, 1.0f) <= 0.5f : mr_rng_below(rng, 2) != 0;
+}
+
+/* A change with this magnitude, and with a drawn sign if it has one. */
+static void add_signed(const struct policy *p, enum change change, uint32_t bin)
+{
+    double magnitude = find_magnitude(p, change, bin);
+    bool is_negative = has_sign(change) && draw_sign(p);
+    add_change(p, change, is_negative ? -magnitude : magnitude);
+}
+
+static void draw_rand(struct mr_image_params_source *draw, bool is_v2)
 {
     const double *args = draw->args;
-    const struct policy p = make_policy(draw, &usual_space, (uint32_t)args[2], args + 3);
-    for (uint32_t i = 0; i < (uint32_t)args[0]; i++) {
-        enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
-        double magnitude = find_magnitude(&p, change, (uint32_t)args[1]);
-        if (has_sign(change) && mr_rng_below(draw->rng, 2))
-            magnitude = -magnitude;
-        add_change(&p, change, magnitude);
-    }
+    const struct policy p = make_policy(draw, &usual_space, is_v2, (uint32_t)args[2], args + 3);
+    for (uint32_t i = 0; i < (uint32_t)args[0]; i++)
+        add_signed(&p, (enum change)mr_rng_below(draw->rng, N_CHANGES), (uint32_t)args[1]);
+}
+
+void mr_image_policy_draw_rand(struct mr_image_params_source *draw)
+{
+    draw_rand(draw, false);
+}
+
+void mr_image_policy_draw_rand_v2(struct mr_image_params_source *draw)
+{
+    draw_rand(draw, true);
+}
+
+static void draw_wide(struct mr_image_params_source *draw, bool is_v2)
+{
+    const double *args = draw->args;
+    const struct policy p = make_policy(draw, &wide_space, is_v2, (uint32_t)args[0], args + 1);
+    enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
+    add_signed(&p, change, has_magnitude(change) ? mr_rng_below(draw->rng, p.n_bins) : 0);
 }
 
 void mr_image_policy_draw_wide(struct mr_image_params_source *draw)
 {
-    const double *args = draw->args;
-    const struct policy p = make_policy(draw, &wide_space, (uint32_t)args[0], args + 1);
-    enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
-    double magnitude = 0.0;
-    if (has_magnitude(change))
-        magnitude = find_magnitude(&p, change, mr_rng_below(draw->rng, p.n_bins));
-    if (has_sign(change) && mr_rng_below(draw->rng, 2))
-        magnitude = -magnitude;
-    add_change(&p, change, magnitude);
+    draw_wide(draw, false);
+}
+
+void mr_image_policy_draw_wide_v2(struct mr_image_params_source *draw)
+{
+    draw_wide(draw, true);
+}
+
+static const struct half *draw_pair(struct mr_image_params_source *draw)
+{
+    return policies[(uint32_t)draw->args[0]][mr_rng_below(draw->rng, N_PAIRS)];
 }
 
 /*
@@ -273,9 +307,8 @@ void mr_image_policy_draw_wide(struct mr_image_params_source *draw)
  */
 void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
 {
-    const double *args = draw->args;
-    const struct policy p = make_policy(draw, &usual_space, AUTO_BINS, args + 1);
-    const struct half *pair = policies[(uint32_t)args[0]][mr_rng_below(draw->rng, N_PAIRS)];
+    const struct policy p = make_policy(draw, &usual_space, false, AUTO_BINS, draw->args + 1);
+    const struct half *pair = draw_pair(draw);
     float chances[2];
     uint32_t signs[2];
     for (uint32_t i = 0; i < 2; i++)
@@ -289,4 +322,14 @@ void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
         add_change(&p, pair[i].change,
                    has_sign(pair[i].change) && signs[i] == 0 ? -magnitude : magnitude);
     }
+}
+
+/* Each half draws its chance, then its sign, and only what it needs. */
+void mr_image_policy_draw_auto_v2(struct mr_image_params_source *draw)
+{
+    const struct policy p = make_policy(draw, &usual_space, true, AUTO_BINS, draw->args + 1);
+    const struct half *pair = draw_pair(draw);
+    for (uint32_t i = 0; i < 2; i++)
+        if (mr_rng_uniform(draw->rng, 0.0f, 1.0f) <= pair[i].p)
+            add_signed(&p, pair[i].change, pair[i].bin);
 }

@@ -94,7 +94,8 @@ def _policy(name: str, fields: tuple[str, ...]) -> Callable[[Any], str]:
     def write(t: Any) -> str:
         values = [f"{field}={_word_of(getattr(t, field))}" for field in fields]
         values.append("interp=" + filter_of(t.interpolation))
-        return f"{name}({','.join(values)}{_fill(t.fill)})"
+        version = "_v2" if _is_v2(t) else ""
+        return f"{name}{version}({','.join(values)}{_fill(t.fill)})"
     return write
 
 
@@ -114,7 +115,8 @@ def _alternatives(name: str) -> Callable[[Any], str]:
     return write
 
 
-# Classes of torchvision.transforms, and of its v2, which draws and computes the same on PIL images.
+# Classes of torchvision.transforms and of its v2, which draw and compute the same on PIL images,
+# except for the policies.
 _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandomResizedCrop": _random_resized_crop, "Resize": _resize,
     "CenterCrop": lambda t: f"center_crop({size_of(t.size)})", "RandomCrop": _random_crop,
@@ -131,8 +133,6 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})", "RandomRotation": _rotation,
     "RandomAffine": _affine, "RandomPerspective": _perspective, "RandomApply": _random_apply,
     "RandomChoice": _alternatives("random_choice"), "RandomOrder": _alternatives("random_order"),
-}
-_V1_OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandAugment": _policy("rand_augment", ("num_ops", "magnitude", "num_magnitude_bins")),
     "TrivialAugmentWide": _policy("trivial_augment_wide", ("num_magnitude_bins",)),
     "AutoAugment": _policy("auto_augment", ("policy",)),
@@ -163,7 +163,7 @@ def _operation(t: Any) -> str:
     name = _class_of(t)
     if type(t).__module__.startswith("timm.data."):
         return timm_operation(t)
-    write = _OPERATIONS.get(name) or (None if _is_v2(t) else _V1_OPERATIONS.get(name))
+    write = _OPERATIONS.get(name)
     if write is None:
         raise Unknown(f"the transform {'v2.' if _is_v2(t) else ''}{name}")
     return write(t)

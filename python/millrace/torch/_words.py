@@ -39,10 +39,17 @@ def size_of(value: Any) -> str:
     return ":".join(str(int(v)) for v in value)
 
 
+_FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # Pillow's numbers
+
+
 def filter_of(interpolation: Any) -> str:
-    """The word for an interpolation of torchvision."""
+    """The word for an interpolation of torchvision, which may also be a word or Pillow's number.
+    On PIL images "nearest-exact" is "nearest"."""
     word = getattr(interpolation, "value", interpolation)
-    if word not in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"):
+    word = "nearest" if word == "nearest-exact" else word
+    if word in range(len(_FILTERS)):
+        word = _FILTERS[int(word)]
+    if word not in _FILTERS:
         raise Unknown(f"interpolation {word}")
     return word
 
