@@ -463,7 +463,8 @@ def test_v2_on_images(images, text_of, reason_of):
         assert_same(ImageFolder(images, transform), batch_size=8, num_workers=1)
     random = v2.Compose([v2.RandomResizedCrop(16), v2.RandomHorizontalFlip(), v2.PILToTensor()])
     assert "random_resized_crop(16" in text_of(random)
-    assert "Resize on a tensor" in reason_of(v2.Compose([v2.ToImage(), v2.Resize(20), scaled]))
+    assert "put it before ToImage, or accept" in reason_of(
+        v2.Compose([v2.ToImage(), v2.Resize(20), scaled]))
 
 
 @pytest.mark.skipif(not v2, reason="this torchvision has no transforms.v2")
@@ -477,6 +478,46 @@ def test_policies_of_v2_have_forms_of_their_own(text_of):
          "auto_augment_v2(policy=svhn,interp=bilinear,fill=0)")):
         words = text_of(v2.Compose([v2.Resize((9, 9)), transform, v2.PILToTensor()]))
         assert words == "resize(9:9)+" + text
+
+
+def resized(kind=T, **options):
+    return kind.Resize((12, 15), kind.InterpolationMode.BILINEAR, antialias=True, **options)
+
+
+@pytest.mark.parametrize("form", ["v1", "v2"])
+def test_pillows_resampling_is_accepted_for_tensors(images, form):
+    """Antialiased bilinear resampling of u8 tensors differs from Pillow's by 1 at most."""
+    if form == "v2" and not v2:
+        pytest.skip("this torchvision has no transforms.v2")
+    start = [T.PILToTensor(), resized()] if form == "v1" else [v2.ToImage(), resized(v2)]
+    folder = ImageFolder(images, T.Compose([*start, T.ConvertImageDtype(torch.float32), NORMAL]))
+    ours = DataLoader(folder, batch_size=21, exact_resize=False)
+    found = explain(ours)
+    assert found["native"] and "resampled as Pillow's" in found["reason"]
+    assert found["transform"].startswith("resize(12:15)")
+    (mine, labels), (other, others) = *ours, *data.DataLoader(folder, batch_size=21)
+    assert torch.equal(labels, others)
+    apart = (mine - other).abs() * torch.tensor(NORMAL.std)[:, None, None] * 255
+    assert 0.5 < apart.max() < 1.01
+
+
+def test_what_differs_on_tensors_has_a_way_out(images, reason_of):
+    for transform, reason in (
+        ([T.PILToTensor(), T.ColorJitter(0.5)], "ColorJitter on a tensor"),
+        ([T.PILToTensor(), T.Resize((9, 9), antialias=False)], "without antialias"),
+        ([T.ToTensor(), resized()], "Resize on a tensor, whose pixels differ from those on an "
+                                    "image: put it before ToTensor"),
+        ([T.ToTensor(), NORMAL, T.CenterCrop(9)], "CenterCrop on a tensor"),
+        ([T.ToTensor(), T.RandomCrop(9, 2, fill=1)], "RandomCrop on a tensor")):
+        assert reason in reason_of(T.Compose(transform), exact_resize=False)
+
+
+@pytest.mark.parametrize("transform", [
+    [T.PILToTensor(), T.CenterCrop((40, 70))],
+    [T.ToTensor(), T.CenterCrop((40, 70)), T.RandomVerticalFlip(1), NORMAL],
+])
+def test_crops_and_flips_of_tensors_are_exact(images, transform):
+    assert_same(ImageFolder(images, T.Compose(transform)), batch_size=8, num_workers=1)
 
 
 @pytest.mark.skipif(not hasattr(torchvision.models, "ResNet18_Weights"),

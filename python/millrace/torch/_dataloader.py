@@ -30,10 +30,13 @@ class DataLoader(data.DataLoader):
 
     docs/python.md says what is recognised. Otherwise it works as torch's own DataLoader, of which
     it is a subclass, after a warning that names the reason. explain(loader) returns the reason too.
+
+    exact_resize=False accepts Pillow's resampling where a transform resizes tensors.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, exact_resize: bool = True, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._exact_resize = exact_resize
         self._pins = self.pin_memory and torch.cuda.is_available()
         self._n_slots = _count_slots(options.get("prefetch_factor"), self.num_workers)
         self._native: Loader | None = None
@@ -71,7 +74,7 @@ class DataLoader(data.DataLoader):
         return super().__iter__() if self._recipe is None else _Pass(self)
 
     def _recognise(self) -> Recipe:
-        recipe = recognise(self._source.owner.transform)
+        recipe = recognise(self._source.owner.transform, self._exact_resize)
         # torch's default_collate too needs images of one size.
         stacks = self._batches.batch_size > 1 and self.collate_fn is data.default_collate
         if not (recipe.has_size or stacks) and not isinstance(self._source.owner, datasets.CIFAR10):
@@ -247,10 +250,11 @@ class _Pass:
 
 
 def explain(loader: data.DataLoader) -> dict[str, Any]:
-    """How a DataLoader loads: {"native": bool, "reason": why it is not native, "transform": the
-    text of the millrace transform}."""
+    """How a DataLoader loads: {"native": bool, "reason": why it is not native, or how its pixels
+    differ with exact_resize=False, "transform": the text of the millrace transform}."""
     recipe, reason = getattr(loader, "_recipe", None), getattr(loader, "_reason",
                                                                "it is torch's own DataLoader")
     return {
-        "native": recipe is not None, "reason": reason, "transform": recipe.text if recipe else ""
+        "native": recipe is not None, "reason": recipe.note if recipe else reason, "transform":
+        recipe.text if recipe else ""
     }

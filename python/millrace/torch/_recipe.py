@@ -21,6 +21,8 @@ class Recipe(NamedTuple):
     dtype: str
     has_size: bool
     """All images come out with the same size."""
+    note: str = ""
+    """How the pixels differ from torch's, which the program has accepted."""
 
 
 def _fill(fill: Any) -> str:
@@ -203,9 +205,12 @@ class _Writer:
     """The text written so far, and the form of an image at this point: "pil", "u8" or "f32" (a
     tensor)."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact_resize: bool) -> None:
+        self.exact_resize = exact_resize
         self.items: list[str] = []
         self.form = "pil"
+        self.converter = ""  # what made the tensor
+        self.note = ""
         self.normal = ""
         self.erasing = ""
         self.has_size = False
@@ -237,13 +242,34 @@ class _Writer:
                   "Normalize where the image is not a tensor of floats")
             self.normal = _normalize(t.mean, t.std, "exact_v2" if self.multiplies else "exact")
         elif name not in ("Identity", "ToPureTensor"):
-            needs(self.form == "pil" or name in _FLIPS,
-                  f"{name} on a tensor, whose pixels differ from those on an image")
+            if self.form != "pil":
+                self.check_on_tensor(name, t)
             self.items.append(_operation(t))
             self.has_size |= name in _CROPS or name == "Resize" and not isinstance(
                 t.size, int) and len(t.size) == 2
 
+    def check_on_tensor(self, name: str, t: Any) -> None:
+        """Pass an operation that makes the same pixels of a tensor as of an image, or nearly the
+        same if the program has accepted that."""
+        before = f"put it before {self.converter}"
+        is_cut = name in ("CenterCrop", "RandomCrop") and not self.normal and (
+            self.form == "u8" or not getattr(t, "fill", 0))
+        if name in _FLIPS or is_cut or name == "RGB":
+            return
+        needs(self.form == "u8" and name in ("Resize", "RandomResizedCrop"),
+              f"{name} on a tensor, whose pixels differ from those on an image: {before}")
+        needs(
+            getattr(t, "antialias", False) is True
+            and filter_of(t.interpolation) in ("bilinear", "bicubic"),
+            f"{name} on a tensor without antialias, or not bilinear or bicubic")
+        needs(
+            not self.exact_resize,
+            f"{name} on a tensor, which torchvision resamples to other bits than an image: {before}"
+            f", or accept Pillow's resampling with DataLoader(..., exact_resize=False)")
+        self.note = "images are resampled as Pillow's, not as tensors: exact_resize=False"
+
     def convert(self, name: str, t: Any) -> None:
+        self.converter = self.converter or name
         if name == "ToTensor":
             needs(self.form == "pil", "ToTensor of a tensor")
             self.form = "f32"
@@ -267,11 +293,12 @@ class _Writer:
         self.form, self.normal, self.has_size = "f32", _normalize(t.mean, t.std), True
 
 
-def recognise(transform: Any) -> Recipe:
+def recognise(transform: Any, exact_resize: bool = True) -> Recipe:
     """The text and dtype with which the library makes the same pixels from an image file as the
-    transform from its PIL image. Raises Unknown."""
+    transform from its PIL image. Raises Unknown. exact_resize=False: an image that torch would
+    resample as a tensor may be resampled as Pillow does."""
     needs(transform is not None, "no transform: samples are PIL images")
-    writer = _Writer()
+    writer = _Writer(exact_resize)
     with foresee("a transform"):
         writer.add(transform)
     needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
@@ -279,6 +306,6 @@ def recognise(transform: Any) -> Recipe:
     normal = writer.normal or (_normalize([0], [1]) if divides else "")
     text = "+".join(item for item in (*writer.items, normal, writer.erasing) if item) or "none"
     try:
-        return Recipe(str(Transform(text)), writer.form, writer.has_size)
+        return Recipe(str(Transform(text)), writer.form, writer.has_size, writer.note)
     except Error as error:
         raise Unknown(str(error)) from None
