@@ -37,7 +37,7 @@ struct mr_option {
     /* all values of an enum, or words accepted in place of a number; NULL: none */
     const struct mr_option_word *words;
     uint32_t n_named;                      /* how many words an error lists; 0: all */
-    const struct mr_option_alias *aliases; /* an error suggests `ours` for `theirs`; NULL: none */
+    const struct mr_option_alias *aliases; /* words of other libraries; NULL: none */
 };
 
 enum { MR_OPTION_MAX_SLOTS = 1024 };

@@ -43,15 +43,13 @@ static mr_status refuse_number(const struct mr_option *option, const char *text,
 static mr_status refuse_word(const struct mr_option *option, const char *text, mr_error *error)
 {
     char words[128] = "";
-    const char *ours = find_alias(option, text);
     for (uint32_t i = 0; option->words[i].word && (option->n_named == 0 || i < option->n_named);
          i++) {
         size_t used = strlen(words);
         snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? ", " : "",
                  option->words[i].word);
     }
-    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s%s%s%s", option->name, text,
-                        words, ours ? "; did you mean '" : "", ours ? ours : "", ours ? "'?" : "");
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s", option->name, text, words);
 }
 
 /* strtoull() would accept " 7" and "-1". */
@@ -76,8 +74,9 @@ static bool parse_number(const char *text, bool is_bytes, uint64_t *value_out)
 static mr_status parse_value(const struct mr_option *option, const char *text, uint64_t *value_out,
                              mr_error *error)
 {
+    const char *ours = find_alias(option, text);
     for (const struct mr_option_word *w = option->words; w && w->word; w++) {
-        if (mr_word_is(text, w->word)) {
+        if (mr_word_is(ours ? ours : text, w->word)) {
             *value_out = w->value;
             return MR_OK;
         }

@@ -77,6 +77,8 @@ static mr_status find_device(const char *name, struct found *found_out, mr_error
 {
     if (strcmp(name, "auto") == 0)
         return find_auto(found_out);
+    if (strcmp(name, "cpu") == 0) /* torch's word */
+        name = "host";
     mr_device_kind kind = strncmp(name, "cuda", 4) == 0 ? MR_DEVICE_CUDA : MR_DEVICE_HOST;
     int32_t id;
     if ((kind == MR_DEVICE_HOST && strncmp(name, "host", 4) != 0) ||

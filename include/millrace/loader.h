@@ -151,10 +151,10 @@ typedef struct mr_loader_options {
                                 64 000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
 
     /* Devices */
-    const char *device;         /* "host" (default): the memory that workers write to; "cuda:N";
-                                   "cuda": "cuda:0"; "cuda:local": the GPU of LOCAL_RANK, or the
-                                   only one; "auto": a GPU if there is one; "host:N": for tests, a
-                                   device with separate buffers in host memory */
+    const char *device;         /* "host" (default) or "cpu": the memory that workers write to;
+                                   "cuda:N"; "cuda": "cuda:0"; "cuda:local": the GPU of LOCAL_RANK,
+                                   or the only one; "auto": a GPU if there is one; "host:N": for
+                                   tests, a device with separate buffers in host memory */
     const char *const *devices; /* instead of device: split each batch over these devices by
                                    sample; 2 to MR_MAX_DEVICES */
     uint32_t n_devices;

@@ -48,6 +48,7 @@ static void plain_host_lends_the_slots(void **state)
     (void)state;
     const struct mr_placement_names names[] = {{0},
                                                {.device = "host"},
+                                               {.device = "cpu"},
                                                {.label_device = "host"},
                                                {.device = "host", .label_device = "host"}};
     for (unsigned i = 0; i < 4; i++) {
