@@ -86,6 +86,19 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
     return MR_OK;
 }
 
+/* Refuse "s3://bucket/a.tar". A folder with such a name is "./s3://bucket". */
+static mr_status check_local(const char *path, mr_error *error)
+{
+    size_t len = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    if (len == 0 || *path == '.' || strncmp(path + len, "://", 3) != 0)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "'%s' is a URL, and remote paths are not offered yet: copy the files to a "
+                        "local folder, or mount the storage (s3fs, rclone mount), and name that "
+                        "path",
+                        path);
+}
+
 static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_error *error)
 {
     size_t n = 1;
@@ -102,6 +115,8 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
         if (*path == '\0')
             return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' has no path",
                                 spec->kind->name);
+        if (check_local(path, error) < 0)
+            return MR_ERR_INVALID;
         spec->paths[spec->n_paths++] = path;
     }
     return MR_OK;

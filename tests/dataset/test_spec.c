@@ -98,6 +98,17 @@ static void for_a_word_before_a_colon_the_error_names_the_kinds(void **state)
     expect_no_folder("./a:b", "cannot open the folder ./a:b: No such file or directory");
 }
 
+static void urls_are_refused_by_name(void **state)
+{
+    (void)state;
+    expect_error("list:s3://bucket/a", "'s3://bucket/a' is a URL, and remote paths are not");
+    expect_error("records:a,https://b.c/d", "'https://b.c/d' is a URL");
+    expect_error("gs://bucket/a", "'gs://bucket/a' is a URL");
+    expect_path("./s3://a", "imagefolder", "./s3://a");
+    expect_path("list:a/s3://a", "list", "a/s3://a");
+    expect_path("list:s3:/a", "list", "s3:/a");
+}
+
 static void escapes_give_any_byte_but_never_separators(void **state)
 {
     (void)state;
@@ -205,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_bare_path_is_an_image_folder),
         cmocka_unit_test(for_a_file_without_a_kind_the_error_names_the_kinds_for_files),
         cmocka_unit_test(for_a_word_before_a_colon_the_error_names_the_kinds),
+        cmocka_unit_test(urls_are_refused_by_name),
         cmocka_unit_test(escapes_give_any_byte_but_never_separators),
         cmocka_unit_test(records_take_several_paths),
         cmocka_unit_test(keys_have_values_and_are_given_once),
