@@ -52,7 +52,7 @@ static void find_cause(const struct mr_supervisor *s, uint32_t i, const struct m
         cause_out->blame = MR_BLAME_KILL;
         cause_out->our_fault = false;
         snprintf(words, size, "its workers were killed %u times", MR_BLAME_LIMIT / MR_BLAME_KILL);
-        snprintf(cause, size, "was killed");
+        snprintf(cause, size, "was killed by another process, or because memory ran out");
     } else if (signal != 0) {
         snprintf(words, size, "the worker that decoded it died by SIG%s", signal_name(signal));
         snprintf(cause, size, "died by SIG%s", signal_name(signal));
@@ -209,8 +209,7 @@ void mr_deaths_take(struct mr_supervisor *s, uint32_t i)
     pthread_mutex_unlock(&s->lock);
     struct death_cause cause;
     find_cause(s, i, &end, &cause);
-    if (cause.our_fault)
-        log_death(s, i, &cause);
+    log_death(s, i, &cause);
     uint32_t n_held = recover_samples(s, i, &cause);
     count_early_death(s, i, &cause);
     count_vain_death(s, i, &cause, n_held);

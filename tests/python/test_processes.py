@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from millrace import _log
+
 from support import run_python
 
 PROLOGUE = """
@@ -175,3 +177,20 @@ def test_a_missing_library_is_named():
     ended = run_python("import millrace",
                        env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
     assert "ImportError: millrace: /nowhere/libmillrace.so" in ended.stderr
+
+
+def test_a_killed_worker_leaves_a_log_line(make_loader, caplog):
+    loader = make_loader(num_workers=2)
+    next(iter(loader))
+    assert not caplog.records
+    pid = loader.worker_pids()[0]
+    os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 60
+    while not caplog.records:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+        _log.drain()
+    assert sum(len(batch) for batch in loader) == 21
+    lines = [record.getMessage() for record in caplog.records if record.name == "millrace"]
+    assert lines == [f"worker 0 (process {pid}) was killed by another process, or because memory "
+                     "ran out"]
