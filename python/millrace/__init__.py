@@ -22,7 +22,9 @@ from ._errors import (
     DamagedError,
     DeviceError,
     Error,
+    FileAccessError,
     FileError,
+    FileMissingError,
     InvalidError,
     NoDeviceError,
     NoMemoryError,
@@ -46,7 +48,7 @@ def features() -> str:
 
 __all__ = [
     "Array", "Batch", "CanceledError", "DamagedError", "Dataset", "DeviceError", "Error",
-    "FileError", "InvalidError", "Loader", "NoDeviceError", "NoMemoryError", "PeerError",
-    "PeerTimeoutError", "Rows", "StateError", "Transform", "UnsupportedError", "WorkerError",
-    "__version__", "explain", "features",
+    "FileAccessError", "FileError", "FileMissingError", "InvalidError", "Loader",
+    "NoDeviceError", "NoMemoryError", "PeerError", "PeerTimeoutError", "Rows", "StateError",
+    "Transform", "UnsupportedError", "WorkerError", "__version__", "explain", "features",
 ]

@@ -83,6 +83,12 @@ class Array:
         """Number of rows, which is the number of samples in the batch."""
         return self.shape[0]
 
+    def __getitem__(self, key: Any) -> Any:
+        """TypeError that says what has elements."""
+        raise TypeError(
+            f"array '{self.name}' has no elements by index: use torch.from_dlpack(array), "
+            "numpy.asarray(array) or array.tolist(), and index that")
+
     def __repr__(self) -> str:
         return f"<millrace.Array {self.name} {self.dtype}{list(self.shape)} on {self.device}>"
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, NoReturn
 
 from . import _abi, _dlpack
 from ._array import Array
@@ -11,6 +11,8 @@ from ._errors import StateError, make_error
 from ._lease import Lease
 from ._library import lib
 from ._rows import Rows
+
+_HOW = "use batch.image and batch.label; batch.keys() has all names"
 
 
 class Batch:
@@ -42,6 +44,8 @@ class Batch:
         """
         found = self._arrays.get(name)
         if found is None:
+            if not isinstance(name, str):
+                raise TypeError(f"a batch has arrays by name, not {name!r}: {_HOW}")
             lease = self._held()
             array = lib.mr_batch_array(self._handle, name.encode())
             if not array:
@@ -64,8 +68,12 @@ class Batch:
         n = lib.mr_batch_n_arrays(self._handle)
         return [lib.mr_batch_array_at(self._handle, i).contents.name.decode() for i in range(n)]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+    def __len__(self) -> int:
+        """Number of samples."""
+        return self.size
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"a batch is not a tuple of images and labels: {_HOW}")
 
     def __contains__(self, name: str) -> bool:
         return name in self.keys()

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+
 from . import _abi
 
 
@@ -28,7 +32,19 @@ class NoMemoryError(Error, MemoryError):
 
 
 class FileError(Error, OSError):
-    """The operating system refused something; os_error says why."""
+    """The operating system refused something; errno says why. filename is the path in the message,
+    or None."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # OSError's has no message if there is a filename
+
+
+class FileMissingError(FileError, FileNotFoundError):
+    """There is no such file or folder."""
+
+
+class FileAccessError(FileError, PermissionError):
+    """The file or folder may not be opened."""
 
 
 class DamagedError(Error, ValueError):
@@ -83,17 +99,40 @@ _CLASSES = {
     _abi.ERR_PEER: PeerError,
 }
 
+_FILE_CLASSES = {
+    errno.ENOENT: FileMissingError, errno.EACCES: FileAccessError, errno.EPERM: FileAccessError
+}
+
+for _class in (Error, FileMissingError, FileAccessError, *_CLASSES.values()):
+    _class.__module__ = __package__  # the name in tracebacks: millrace.FileError
+
+# Messages of the library that end with a path and the words of an errno about a path.
+_OF_PATHS = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
+_PATH = re.compile(r"(?:(?:.*; )?cannot \w+ (?:the (?:folder|list|class names) |what matches )?"
+                   r"|no shard matches )?(.+?)(?: \(index \d+\))?: ([^:]*)")
+
+
+def _find_path(text: str, os_error: int) -> str | None:
+    found = _PATH.fullmatch(text) if os_error in _OF_PATHS else None
+    return found[1] if found and found[2] == os.strerror(os_error) else None
+
 
 def make_error(status: int, error: _abi.mr_error | None = None, text: str = "",
                advice: str = "") -> Error:
     """The exception of a status, with the text of an mr_error or a text, followed by advice."""
     if error is not None and error.status == status:
         text = error.text.decode(errors="surrogateescape")
-    made = _CLASSES.get(status, Error)(text + advice)
+    kind = _CLASSES.get(status, Error)
+    if kind is FileError and error is not None:
+        kind = _FILE_CLASSES.get(error.os_error, FileError)
+    made = kind(text + advice)
     made.status = status
     if error is not None and error.status == status:
         made.os_error = error.os_error
         made.index = error.index
         if isinstance(made, OSError):
             made.errno = error.os_error or None
+        if isinstance(made, FileError):
+            made.strerror = os.strerror(error.os_error)
+            made.filename = _find_path(text, error.os_error)
     return made

@@ -36,12 +36,15 @@ def _open() -> ctypes.CDLL:
         raise ImportError(
             f"millrace: {error}; {path} {origin}; set MILLRACE_LIBRARY to the path of "
             "libmillrace.so") from None
-    library.mr_version.restype = ctypes.c_char_p
-    version = library.mr_version().decode()
-    if version != VERSION:
-        raise ImportError(
-            f"millrace: {path} has version {version}, the package has version {VERSION}")
-    return _abi.declare(library)
+    try:
+        library.mr_version.restype = ctypes.c_char_p
+        version = library.mr_version().decode()
+        if version == VERSION:
+            return _abi.declare(library)
+    except AttributeError as error:
+        raise ImportError(f"millrace: {error}; {path} is not the package's libmillrace.so; set "
+                          "MILLRACE_LIBRARY to its path") from None
+    raise ImportError(f"millrace: {path} has version {version}, the package has version {VERSION}")
 
 
 lib = _open()

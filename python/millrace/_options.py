@@ -36,6 +36,8 @@ def _text_of(name: str, value: Any) -> str:
         return "true" if value else "false"
     if name == "num_workers" and value == 0:  # no workers, as in torch; in C zero is the default
         return "none"
+    if isinstance(value, type):  # numpy.float32
+        return value.__name__
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of the wrong kind or size are named, and NumPy's numbers are numbers."""
+import errno
+import os
+import pickle
+
 import pytest
 
 import millrace as mr
+from millrace import _abi
+from millrace._errors import make_error
+
+from support import module, run_python
 
 
 class Number:
@@ -88,3 +96,83 @@ def test_a_transform_of_another_package_is_named(make_loader):
 def test_a_state_without_a_position_is_refused(make_loader, state, words):
     with pytest.raises(mr.InvalidError, match=words):
         make_loader(num_workers=0).load_state_dict({"version": 1, "epoch": 0, **state})
+
+
+def test_a_batch_says_how_its_arrays_are_taken(make_loader):
+    batch = make_loader(num_workers=0).next()
+    with pytest.raises(TypeError, match="not a tuple .*: use batch.image and batch.label"):
+        _, _ = batch
+    with pytest.raises(TypeError, match="by name, not 0: use batch.image and batch.label"):
+        batch[0]
+    with pytest.raises(TypeError, match="'image' has no elements by index: use torch.from_dlpack"):
+        batch.image[0]
+    assert len(batch) == batch.size == 4
+    assert "label" in batch
+
+
+@pytest.mark.parametrize("name, dtype", [("float32", "f32"), ("uint8", "u8"), ("half", "f16")])
+def test_dtypes_and_devices_have_the_names_of_other_libraries(make_loader, name, dtype):
+    loader = make_loader(num_workers=0, dtype=name, device="cpu")
+    assert (loader.options["dtype"], loader.options["device"]) == (dtype, "host")
+    for library in filter(None, map(module, ("torch", "numpy"))):
+        assert make_loader(num_workers=0, dtype=getattr(library, name)).options["dtype"] == dtype
+    torch = module("torch")
+    if torch:
+        assert make_loader(num_workers=0, device=torch.device("cpu")).options["device"] == "host"
+
+
+@pytest.mark.parametrize("spec", ["{0}/none", "list:{0}/none", "pack:{0}/none",
+                                  "records:{0}/none?bytes=1", "tar:{0}/none", "tar:{0}/none*"])
+def test_a_missing_file_is_a_builtin_error_with_its_name(tmp_path, spec):
+    with pytest.raises(FileNotFoundError) as raised:
+        mr.Dataset(spec.format(tmp_path / "a folder: b"))
+    error = raised.value
+    assert isinstance(error, mr.FileError)
+    assert (error.errno, error.strerror) == (errno.ENOENT, "No such file or directory")
+    assert error.filename.startswith(str(tmp_path / "a folder: b"))
+    assert str(error).endswith(f"{error.filename}: {error.strerror}")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize("text, path", [("cannot open the list a b", "a b"),
+                                        ("a b.jpg (index 7)", "a b.jpg")])
+def test_a_file_that_may_not_be_opened_is_a_builtin_error(text, path):
+    error = _abi.mr_error(_abi.ERR_IO, errno.EACCES, 7, f"{text}: Permission denied".encode())
+    made = make_error(_abi.ERR_IO, error)
+    assert isinstance(made, PermissionError)
+    assert (made.filename, str(made)) == (path, f"{text}: Permission denied")
+
+
+def test_a_file_in_a_files_place_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(mr.FileError) as raised:
+        mr.Dataset(f"{tmp_path}/file")
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOTDIR, f"{tmp_path}/file")
+
+
+def test_remote_paths_are_refused_by_name():
+    with pytest.raises(mr.InvalidError, match="is a URL, and remote paths are not offered yet"):
+        mr.Dataset("tar:s3://b/{a..c}.tar")
+
+
+def test_tracebacks_name_exceptions_as_programs_do():
+    errors = [value for value in vars(mr).values()
+              if isinstance(value, type) and issubclass(value, mr.Error)]
+    assert len(errors) == 15
+    assert {error.__module__ for error in errors} == {"millrace"}
+
+
+@pytest.mark.parametrize("library, words", [
+    ("libm.so.6", "undefined symbol: mr_version; libm.so.6 is not the package's libmillrace.so"),
+    (__file__, "invalid ELF header"), ("none.so", "none.so is the value of MILLRACE_LIBRARY")])
+def test_a_wrong_library_is_an_import_error(library, words):
+    ended = run_python("import millrace", env={**os.environ, "MILLRACE_LIBRARY": library})
+    assert ended.stderr.splitlines()[-1].startswith("ImportError: millrace: ")
+    assert words in ended.stderr
+
+
+def test_more_workers_than_cpus_are_reported(images):
+    ended = run_python("import sys, millrace as mr\n"
+                       "mr.Loader(sys.argv[1], 'eval:20:16', num_workers=1000)", images)
+    assert ended.stderr.startswith("1000 workers share ")
+    assert ended.stderr.count("\n") == 1
