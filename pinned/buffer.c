@@ -62,11 +62,6 @@ static mr_status init_share_memory(const struct mr_buffer_shape *shape,
             take_memory(device->handle, shape->n_rows * shape->row_bytes, &share->image, error);
     if (!status && device->has_small)
         status = take_memory(device->handle, shape->layout->small_bytes, &share->small, error);
-    if (!status && device->part != MR_BUFFER_NO_PART && shape->finish.needed) {
-        uint8_t *words = NULL;
-        status = take_memory(device->handle, shape->n_rows * sizeof *share->status, &words, error);
-        share->status = (void *)words;
-    }
     return status;
 }
 
@@ -139,7 +134,6 @@ static void fini_share(struct mr_device_handle *handle, struct mr_buffer_share *
     give_event(handle, share->filled[0]);
     give_event(handle, share->end);
     give_event(handle, share->begin);
-    give_memory(handle, share->status);
     give_memory(handle, share->small);
     give_memory(handle, share->image);
 }

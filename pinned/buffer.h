@@ -43,7 +43,7 @@ struct mr_buffer_device {
     float *tables;
     float *normals; /* mr_normal_nodes on the device, if boxes are erased */
     uint32_t part;  /* the part whose images are here, or MR_BUFFER_NO_PART */
-    /* Labels are here, or descriptors, which finishing needs. */
+    /* Labels are here, or the mask and the boxes, which finishing needs. */
     bool has_small;
     bool is_pinned; /* its handle holds the slab's registration */
 };
@@ -60,10 +60,9 @@ struct mr_buffer_shape {
 };
 
 struct mr_buffer_share {
-    uint8_t *image;   /* lent rows; NULL if this device has no images */
-    uint8_t *small;   /* at the slot's offsets, less small_off; NULL if !has_small */
-    uint32_t *status; /* one word per finished row; NULL if nothing is finished */
-    void *begin;      /* event: the copy begins, without the finish */
+    uint8_t *image; /* lent rows; NULL if this device has no images */
+    uint8_t *small; /* at the slot's offsets, less small_off; NULL if !has_small */
+    void *begin;    /* event: the copy begins, without the finish */
     void *end;
     void *filled[2]; /* used in turn, so that await can still compare the batch before */
     bool was_filled[2];

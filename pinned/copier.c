@@ -324,23 +324,19 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         buffer->parts[device->part].n_rows == 0)
         return MR_OK;
     const struct mr_buffer_part *part = &buffer->parts[device->part];
-    const struct mr_descriptor *descriptors =
-        (void *)(share->small + (layout->descriptor_off - layout->small_off));
+    const uint8_t *mask =
+        share->small + (layout->columns.column[MR_COLUMN_MASK].off - layout->small_off);
     const struct mr_erase *erases =
         (void *)(share->small + (layout->erase_off - layout->small_off));
     const struct mr_finish_job job = {
         .finish = &copier->shape.finish,
         .tables = device->tables,
         .normals = device->normals,
-        .descriptors = descriptors + part->first_row,
+        .mask = mask + part->first_row,
         .erases = copier->shape.finish.erases ? erases + part->first_row : NULL,
         .n = part->n_rows,
-        .first_place = part->first_row,
         .staging = staging->memory,
-        .staging_off = part->first_row * layout->sample_bytes,
-        .staging_len = part->n_rows * layout->sample_bytes,
         .out = share->image,
-        .status = share->status,
         .mix =
             copier->shape.finish.mixes ? *buffer->slot.mix : (struct mr_mix){.kind = MR_MIX_NONE},
     };
@@ -349,10 +345,7 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         status = handle->ops->record(handle, staging->was_read, handle->finish_stream, error);
         staging->was_recorded = !status;
     }
-    if (status)
-        return status;
-    return handle->ops->copy_out(handle, buffer->slot.status + part->first_row, share->status,
-                                 part->n_rows * sizeof *share->status, error);
+    return status;
 }
 
 /*
@@ -494,31 +487,6 @@ static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer
     return compare_arrival(copier, b, report, error);
 }
 
-static const char *finished_words(uint32_t word)
-{
-    switch (word) {
-    case MR_FINISHED_BAD_ENCODING: return "has an unknown encoding";
-    case MR_FINISHED_BAD_RANGE: return "is outside its place in the slot";
-    default: return "could not be finished";
-    }
-}
-
-/* Rows whose mask is 0 hold nothing that a consumer reads. */
-static mr_status check_rows(const struct mr_buffer *b, mr_error *error)
-{
-    for (uint32_t row = 0; row < b->n_rows; row++) {
-        uint32_t word = b->slot.status[row];
-        if (word == MR_FINISHED_OK || !*mr_slot_mask(&b->slot, row))
-            continue;
-        (void)mr_error_set(error, MR_ERR_DEVICE, "row %u of the batch %s (status %u)", row,
-                           finished_words(word), word);
-        if (error)
-            error->index = *mr_slot_index(&b->slot, row);
-        return MR_ERR_DEVICE;
-    }
-    return MR_OK;
-}
-
 mr_status mr_copier_await(struct mr_copier *copier, uint32_t buffer,
                           struct mr_copy_report *report_out, mr_error *error)
 {
@@ -529,8 +497,6 @@ mr_status mr_copier_await(struct mr_copier *copier, uint32_t buffer,
     mr_status status = await_shares(copier, b, error);
     if (!status)
         status = measure_copies(copier, b, &report, error);
-    if (!status && copier->shape.finish.needed)
-        status = check_rows(b, error);
     if (!status)
         *report_out = report;
     return status;

@@ -20,7 +20,7 @@ struct mr_device_handle {
     const struct mr_device_ops *ops;
     mr_device device;    /* id as resolved */
     void *copy_stream;   /* never NULL; not ordered with the default stream */
-    void *finish_stream; /* NULL: finish and copy_out run on the copy stream */
+    void *finish_stream; /* NULL: finish runs on the copy stream */
 };
 
 /*
@@ -70,8 +70,8 @@ struct mr_device_ops {
     void (*free)(struct mr_device_handle *handle, void *memory);
 
     /*
-     * From now on finish and copy_out run on a second stream, which nothing orders with the copy
-     * stream. The host, where nothing would overlap, does not change. Once per handle.
+     * From now on finish runs on a second stream, which nothing orders with the copy stream. The
+     * host, where nothing would overlap, does not change. Once per handle.
      */
     mr_status (*split)(struct mr_device_handle *handle, mr_error *error);
 
@@ -81,9 +81,7 @@ struct mr_device_ops {
      */
     mr_status (*copy_in)(struct mr_device_handle *handle, void *device, const void *host,
                          uint64_t len_bytes, mr_error *error);
-    /* On the finishing stream if the handle has one, like finish. */
-    mr_status (*copy_out)(struct mr_device_handle *handle, void *host, const void *device,
-                          uint64_t len_bytes, mr_error *error);
+    /* On the finishing stream if the handle has one. */
     mr_status (*finish)(struct mr_device_handle *handle, const struct mr_finish_job *job,
                         mr_error *error);
 
@@ -129,7 +127,7 @@ struct mr_device_ops {
     void (*range_pop)(void);
 };
 
-/* The stream of finish and copy_out. */
+/* The stream of finish. */
 static inline void *mr_device_finish_stream(const struct mr_device_handle *handle)
 {
     return handle->finish_stream ? handle->finish_stream : handle->copy_stream;

@@ -187,30 +187,16 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
     (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaFree");
 }
 
-static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from,
-                            uint64_t len_bytes, enum cudaMemcpyKind kind, void *stream,
-                            mr_error *error)
-{
-    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
-    if (call.code == cudaSuccess)
-        call.code = cudaMemcpyAsync(to, from, len_bytes, kind, stream);
-    return mr_cuda_call_end(
-        &call, handle->device.id, error, "cudaMemcpyAsync of %llu bytes %s the device",
-        (unsigned long long)len_bytes, kind == cudaMemcpyHostToDevice ? "to" : "from");
-}
-
 static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host,
                          uint64_t len_bytes, mr_error *error)
 {
-    return copy_bytes(handle, device, host, len_bytes, cudaMemcpyHostToDevice, handle->copy_stream,
-                      error);
-}
-
-static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
-                          uint64_t len_bytes, mr_error *error)
-{
-    return copy_bytes(handle, host, device, len_bytes, cudaMemcpyDeviceToHost,
-                      mr_device_finish_stream(handle), error);
+    struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
+    if (call.code == cudaSuccess)
+        call.code =
+            cudaMemcpyAsync(device, host, len_bytes, cudaMemcpyHostToDevice, handle->copy_stream);
+    return mr_cuda_call_end(&call, handle->device.id, error,
+                            "cudaMemcpyAsync of %llu bytes to the device",
+                            (unsigned long long)len_bytes);
 }
 
 static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job,
@@ -360,7 +346,6 @@ const struct mr_device_ops mr_device_cuda = {
     .alloc = alloc_memory,
     .free = free_memory,
     .copy_in = copy_in,
-    .copy_out = copy_out,
     .finish = finish_rows,
     .event_create = event_create,
     .event_destroy = event_destroy,

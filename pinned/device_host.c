@@ -207,7 +207,6 @@ const struct mr_device_ops mr_device_host = {
     .alloc = alloc_memory,
     .free = free_memory,
     .copy_in = copy_bytes,
-    .copy_out = copy_bytes,
     .finish = finish_rows,
     .event_create = event_create,
     .event_destroy = event_destroy,

@@ -2,8 +2,6 @@
 /*
  * Finishes samples on the host, one after the other. Each channel's 256 values are computed once
  * per batch and then looked up.
- *
- * Invariant: descriptors are written by workers, so nothing in them is used before it is checked.
  */
 #include "pinned/finish.h"
 
@@ -34,14 +32,13 @@ static void put_zeros(const struct mr_finish_view *view, uint32_t row)
 
 /* Channels that the pixels lack are zero already. */
 static void put_channel(const struct mr_finish_view *view, const struct lookup *lookup,
-                        uint32_t row, uint32_t c, const struct mr_descriptor *descriptor)
+                        const struct mr_finish_sample *sample, uint32_t c)
 {
-    const uint8_t *source = mr_finish_source(view, descriptor) + c;
-    uint64_t to = row * view->row_elements + c * view->channel_stride;
-    for (uint64_t pixel = 0; pixel < view->n_pixels; pixel++) {
-        uint8_t byte = source[mr_finish_mirror(view, descriptor->flip, pixel) * view->channels];
-        mr_finish_put(view, to + pixel * view->pixel_stride, lookup->bits[c][byte]);
-    }
+    const uint8_t *from = sample->own.pixels + c;
+    uint64_t to = sample->first + c * view->channel_stride;
+    for (uint64_t pixel = 0; pixel < view->n_pixels; pixel++)
+        mr_finish_put(view, to + pixel * view->pixel_stride,
+                      lookup->bits[c][from[pixel * view->channels]]);
 }
 
 static void erase_boxes(const struct mr_finish_view *view, const struct mr_erase *erase,
@@ -65,26 +62,21 @@ static void mix_row(const struct mr_finish_view *view, const struct mr_finish_sa
         mr_finish_pixel(view, sample, pixel);
 }
 
-static uint32_t finish_one(const struct mr_finish_view *view, const struct lookup *lookup,
-                           uint32_t i)
+static void finish_one(const struct mr_finish_view *view, const struct lookup *lookup, uint32_t i)
 {
-    const struct mr_descriptor *descriptor = &view->descriptors[i];
     struct mr_finish_sample sample;
-    if (!mr_finish_sample_init(&sample, view, i))
-        return MR_FINISHED_BAD_RANGE;
-    if (sample.own.pixels && sample.partner.pixels) {
+    mr_finish_sample_init(&sample, view, i);
+    bool has_pixels = sample.own.pixels;
+    if (has_pixels && sample.partner.pixels) {
         mix_row(view, &sample);
-        return MR_FINISHED_OK;
+        return;
     }
-    uint32_t row = mr_finish_row(view, descriptor);
-    bool has_pixels = mr_finish_source(view, descriptor);
     if (!has_pixels || view->out_channels > view->channels)
-        put_zeros(view, row);
+        put_zeros(view, i);
     for (uint32_t c = 0; has_pixels && c < view->channels; c++)
-        put_channel(view, lookup, row, c, descriptor);
+        put_channel(view, lookup, &sample, c);
     if (has_pixels && view->erases)
-        erase_boxes(view, &view->erases[i], row);
-    return mr_finish_check(view, descriptor);
+        erase_boxes(view, &view->erases[i], i);
 }
 
 void mr_finish_run(const struct mr_finish_job *job)
@@ -94,5 +86,5 @@ void mr_finish_run(const struct mr_finish_job *job)
     struct lookup lookup;
     fill_lookup(&lookup, &view);
     for (uint32_t i = 0; i < job->n; i++)
-        job->status[i] = finish_one(&view, &lookup, i);
+        finish_one(&view, &lookup, i);
 }

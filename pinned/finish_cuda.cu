@@ -20,30 +20,27 @@ enum { THREADS = 256, ITEMS_PER_THREAD = 4, MAX_BLOCKS_X = 1 << 20, MAX_BLOCKS_Y
  * fewer registers.
  */
 
-/* The first thread of a block row also writes the sample's status. */
-static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view *view, uint32_t i,
-                                                    bool tells, bool changes,
-                                                    struct mr_finish_sample *sample_out)
+static __device__ __forceinline__ struct mr_finish_sample
+begin_sample(const struct mr_finish_view *view, uint32_t i, bool changes)
 {
-    if (tells)
-        view->status[i] = mr_finish_check(view, &view->descriptors[i]);
-    bool has_row = mr_finish_sample_init(sample_out, view, i);
+    struct mr_finish_sample sample;
+    mr_finish_sample_init(&sample, view, i);
     if (!changes) { /* constant, so that the compiler leaves boxes and partners out */
-        sample_out->own.erase = NULL;
-        sample_out->partner.pixels = NULL;
+        sample.own.erase = NULL;
+        sample.partner.pixels = NULL;
     }
-    return has_row;
+    return sample;
 }
 
 static __device__ __forceinline__ void run_planar(const struct mr_finish_view *view, bool changes)
 {
     uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     uint64_t step = (uint64_t)gridDim.x * THREADS;
-    struct mr_finish_sample sample;
-    for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y)
-        if (begin_sample(view, i, begin == 0, changes, &sample))
-            for (uint64_t pixel = begin; pixel < view->n_pixels; pixel += step)
-                mr_finish_pixel(view, &sample, pixel);
+    for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y) {
+        struct mr_finish_sample sample = begin_sample(view, i, changes);
+        for (uint64_t pixel = begin; pixel < view->n_pixels; pixel += step)
+            mr_finish_pixel(view, &sample, pixel);
+    }
 }
 
 static __device__ __forceinline__ void run_interleaved(const struct mr_finish_view *view,
@@ -51,11 +48,11 @@ static __device__ __forceinline__ void run_interleaved(const struct mr_finish_vi
 {
     uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     uint64_t step = (uint64_t)gridDim.x * THREADS;
-    struct mr_finish_sample sample;
-    for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y)
-        if (begin_sample(view, i, begin == 0, changes, &sample))
-            for (uint64_t element = begin; element < view->row_elements; element += step)
-                mr_finish_element(view, &sample, element);
+    for (uint32_t i = blockIdx.y; i < view->n; i += gridDim.y) {
+        struct mr_finish_sample sample = begin_sample(view, i, changes);
+        for (uint64_t element = begin; element < view->row_elements; element += step)
+            mr_finish_element(view, &sample, element);
+    }
 }
 
 static __global__ void __launch_bounds__(THREADS) finish_planar(const struct mr_finish_view view)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The input of finishing: how every sample is finished, and the work of one batch. */
+/* The input of finishing: how every sample is finished, and the work of one part of a batch. */
 #ifndef PINNED_FINISH_JOB_H
 #define PINNED_FINISH_JOB_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/erasing.h"
 #include "base/mix.h"
-#include "pinned/descriptor.h"
-
 #include <millrace/batch.h>
 
 #define MR_FINISH_CHANNELS 4
@@ -31,21 +30,17 @@ struct mr_finish {
     float table[MR_FINISH_CHANNELS][256];
 };
 
-/* One batch's work. Pointers are the device's own, except finish. */
+/* The work of one part of a batch. Pointers are the device's own, except finish. */
 struct mr_finish_job {
     const struct mr_finish *finish;
     const float *tables; /* a copy of finish->table on the device */
     /* If finish->erases: a copy of mr_normal_nodes on the device. */
     const float *normals;
-    const struct mr_descriptor *descriptors; /* n of them */
-    const struct mr_erase *erases;           /* n of them, if finish->erases */
+    const uint8_t *mask;           /* n of them; 0: a hole, which becomes zeros */
+    const struct mr_erase *erases; /* n of them, if finish->erases */
     uint32_t n;
-    uint32_t first_place;   /* place of descriptors[0], which becomes row 0 of out */
-    const uint8_t *staging; /* bytes [staging_off, staging_off + staging_len) of the slot's data */
-    uint64_t staging_off;
-    uint64_t staging_len;
+    const uint8_t *staging; /* n x height x width x channels: u8 pixels */
     void *out;
-    uint32_t *status; /* n words, enum mr_finished */
     /* What was drawn, if finish->mixes; then the job has all rows of a batch, in their places. */
     struct mr_mix mix;
 };

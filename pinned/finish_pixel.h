@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of finishing, one descriptor and one pixel at a time, for finish.c and for the
- * GPU's kernel (nvcc compiles it for both).
+ * The arithmetic of finishing, one sample and one pixel at a time, for finish.c and for the GPU's
+ * kernel (nvcc compiles it for both).
  *
  * Invariant: the product and the sum of a float are one fmaf(), never left to the compiler. Indices
  * have 64 bits, because one sample may have more than 2^32 bytes.
  *
- * A caller makes a view of its job once. For each descriptor it finds the row (none: BAD_RANGE, and
- * nothing is written), checks it (if it is not OK or is a hole, zeros are written), and writes its
- * pixels or, in any order, its elements.
+ * A caller makes a view of its job once. For each row it makes a sample, and writes its pixels or,
+ * in any order, its elements.
  */
 #ifndef PINNED_FINISH_PIXEL_H
 #define PINNED_FINISH_PIXEL_H
@@ -17,8 +16,6 @@
 #include "pinned/finish_job.h"
 
 #include <math.h>
-
-#define MR_NO_ROW UINT32_MAX
 
 /*
  * A job as a kernel gets it, by value: without pointers into the host's memory. Sizes and strides
@@ -32,22 +29,19 @@ struct mr_finish_view {
     uint32_t dtype;
     uint32_t exact;
     uint32_t n;
-    uint32_t first_place;
     uint64_t n_pixels;       /* of one sample */
     uint64_t pixel_stride;   /* in the output, from pixel to pixel */
     uint64_t channel_stride; /* from channel to channel */
     uint64_t row_elements;   /* from sample to sample */
+    uint64_t source_bytes;   /* from sample to sample in the staging */
     float scale[MR_FINISH_CHANNELS];
     float bias[MR_FINISH_CHANNELS];
     const float *tables;
     const float *normals;
-    const struct mr_descriptor *descriptors;
+    const uint8_t *mask;
     const struct mr_erase *erases; /* NULL: nothing is erased */
     const uint8_t *staging;
-    uint64_t staging_off;
-    uint64_t staging_len;
     void *out;
-    uint32_t *status;
     struct mr_mix mix; /* of kind MR_MIX_NONE if rows are not mixed */
 };
 
@@ -63,92 +57,22 @@ static inline void mr_finish_view_init(struct mr_finish_view *view, const struct
     view->dtype = finish->dtype;
     view->exact = finish->exact;
     view->n = job->n;
-    view->first_place = job->first_place;
     view->n_pixels = (uint64_t)finish->height * finish->width;
     view->pixel_stride = planar ? 1 : finish->out_channels;
     view->channel_stride = planar ? view->n_pixels : 1;
     view->row_elements = view->n_pixels * finish->out_channels;
+    view->source_bytes = view->n_pixels * finish->channels;
     memcpy(view->scale, finish->scale, sizeof view->scale);
     memcpy(view->bias, finish->bias, sizeof view->bias);
     view->tables = job->tables;
     view->normals = job->normals;
-    view->descriptors = job->descriptors;
+    view->mask = job->mask;
     view->erases = finish->erases ? job->erases : NULL;
     view->staging = job->staging;
-    view->staging_off = job->staging_off;
-    view->staging_len = job->staging_len;
     view->out = job->out;
-    view->status = job->status;
     view->mix = job->mix;
     if (!finish->mixes)
         view->mix.kind = MR_MIX_NONE;
-}
-
-/* The row of the output that a descriptor fills; MR_NO_ROW if its place is not among this job's. */
-MR_HOST_DEVICE uint32_t mr_finish_row(const struct mr_finish_view *view,
-                                      const struct mr_descriptor *descriptor)
-{
-    if (descriptor->place < view->first_place || descriptor->place - view->first_place >= view->n)
-        return MR_NO_ROW;
-    return descriptor->place - view->first_place;
-}
-
-/*
- * True if a sample's bytes are among those that were copied. Subtracts only, so that nothing
- * overflows.
- */
-MR_HOST_DEVICE bool mr_finish_is_within(const struct mr_finish_view *view,
-                                        const struct mr_descriptor *descriptor)
-{
-    if (descriptor->len != view->n_pixels * view->channels ||
-        descriptor->offset < view->staging_off)
-        return false;
-    uint64_t from = descriptor->offset - view->staging_off;
-    return from <= view->staging_len && descriptor->len <= view->staging_len - from;
-}
-
-/* The row's status, enum mr_finished. */
-MR_HOST_DEVICE uint32_t mr_finish_check(const struct mr_finish_view *view,
-                                        const struct mr_descriptor *descriptor)
-{
-    if (mr_finish_row(view, descriptor) == MR_NO_ROW)
-        return MR_FINISHED_BAD_RANGE;
-    if (descriptor->encoding == MR_ENCODING_NONE)
-        return MR_FINISHED_OK;
-    if (descriptor->encoding != MR_ENCODING_U8)
-        return MR_FINISHED_BAD_ENCODING;
-    return mr_finish_is_within(view, descriptor) ? MR_FINISHED_OK : MR_FINISHED_BAD_RANGE;
-}
-
-/*
- * The pixels of a descriptor; NULL if the output is zeros: a hole, or one that mr_finish_check()
- * refuses.
- */
-MR_HOST_DEVICE const uint8_t *mr_finish_source(const struct mr_finish_view *view,
-                                               const struct mr_descriptor *descriptor)
-{
-    if (descriptor->encoding == MR_ENCODING_NONE ||
-        mr_finish_check(view, descriptor) != MR_FINISHED_OK)
-        return NULL;
-    return view->staging + (descriptor->offset - view->staging_off);
-}
-
-/*
- * The pixel of the source that becomes a pixel of the output. Only the low two bits of flip are
- * used.
- */
-MR_HOST_DEVICE uint64_t mr_finish_mirror(const struct mr_finish_view *view, uint32_t flip,
-                                         uint64_t pixel)
-{
-    flip &= 3;
-    if (flip == 0)
-        return pixel;
-    if (flip == 3)
-        return view->n_pixels - 1 - pixel;
-    uint64_t y = pixel / view->width;
-    uint64_t x = pixel - y * view->width;
-    return flip == 1 ? y * view->width + (view->width - 1 - x)
-                     : (view->height - 1 - y) * view->width + x;
 }
 
 /* The float of a channel's byte. */
@@ -189,11 +113,10 @@ MR_HOST_DEVICE void mr_finish_put(const struct mr_finish_view *view, uint64_t i,
     }
 }
 
-/* A descriptor's sample. */
+/* A sample as it was copied. */
 struct mr_finish_source {
-    const uint8_t *pixels;        /* mr_finish_source(); NULL: zeros */
+    const uint8_t *pixels;        /* NULL: a hole, which becomes zeros */
     const struct mr_erase *erase; /* NULL: no boxes */
-    uint32_t flip;
 };
 
 /* A row of the output: what its pixels have in common. */
@@ -206,38 +129,31 @@ struct mr_finish_sample {
 MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finish_view *view,
                                                            uint32_t i)
 {
-    const struct mr_descriptor *descriptor = &view->descriptors[i];
-    struct mr_finish_source source = {mr_finish_source(view, descriptor), NULL, descriptor->flip};
+    struct mr_finish_source source = {NULL, NULL};
+    if (view->mask[i])
+        source.pixels = view->staging + i * view->source_bytes;
     if (view->erases && view->erases[i].n > 0)
         source.erase = &view->erases[i];
     return source;
 }
 
-/*
- * The sample that descriptor i's is mixed with: the descriptor in the partner's place, unless that
- * is a hole or the row itself.
- */
+/* The sample that row i is mixed with, unless that is a hole or the row itself. */
 MR_HOST_DEVICE struct mr_finish_source mr_finish_partner_of(const struct mr_finish_view *view,
                                                             uint32_t i)
 {
     uint32_t k = mr_mix_partner(view->mix.rule, i, view->n);
-    struct mr_finish_source none = {NULL, NULL, 0};
-    if (view->mix.kind == MR_MIX_NONE || k == i || k >= view->n ||
-        mr_finish_row(view, &view->descriptors[i]) != i ||
-        mr_finish_row(view, &view->descriptors[k]) != k)
+    struct mr_finish_source none = {NULL, NULL};
+    if (view->mix.kind == MR_MIX_NONE || k == i || k >= view->n)
         return none;
     return mr_finish_source_at(view, k);
 }
 
-/* False if the descriptor has no row. */
-MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample,
+MR_HOST_DEVICE void mr_finish_sample_init(struct mr_finish_sample *sample,
                                           const struct mr_finish_view *view, uint32_t i)
 {
-    uint32_t row = mr_finish_row(view, &view->descriptors[i]);
     sample->own = mr_finish_source_at(view, i);
     sample->partner = mr_finish_partner_of(view, i);
-    sample->first = row * view->row_elements;
-    return row != MR_NO_ROW;
+    sample->first = i * view->row_elements;
 }
 
 /* A pixel of one source, and what its channels have in common. */
@@ -262,7 +178,7 @@ MR_HOST_DEVICE struct mr_finish_spot mr_finish_spot_at(const struct mr_finish_vi
     struct mr_finish_spot spot = {source->pixels, NULL, 0};
     if (!source->pixels)
         return spot;
-    spot.from += mr_finish_mirror(view, source->flip, pixel) * view->channels;
+    spot.from += pixel * view->channels;
     int32_t box = source->erase ? mr_erasing_find(source->erase, y, x) : -1;
     if (box >= 0) {
         spot.erase = source->erase;
@@ -299,8 +215,7 @@ MR_HOST_DEVICE struct mr_finish_mixed mr_finish_mixed_at(const struct mr_finish_
     struct mr_finish_mixed mixed = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, 0};
     if (!sample->own.erase && !sample->partner.pixels) {
         if (sample->own.pixels)
-            mixed.own.from = sample->own.pixels +
-                             mr_finish_mirror(view, sample->own.flip, pixel) * view->channels;
+            mixed.own.from = sample->own.pixels + pixel * view->channels;
         return mixed;
     }
     mixed.y = (uint32_t)(pixel / view->width);

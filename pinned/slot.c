@@ -79,13 +79,10 @@ static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
     bool ok =
         lay_out_column(l, &l->columns.column[MR_COLUMN_IMAGE], &end) &&
         append_part(&end, 0, 0, COLUMN_ALIGN, &l->small_off) && lay_out_columns(l, false, &end) &&
-        append_part(&end, l->batch_size, sizeof(struct mr_descriptor), COLUMN_ALIGN,
-                    &l->descriptor_off) &&
         append_part(&end, l->n_erases, sizeof(struct mr_erase), COLUMN_ALIGN, &l->erase_off) &&
         lay_out_columns(l, true, &end);
     l->small_bytes = end - l->small_off;
-    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), COLUMN_ALIGN, &l->status_off) &&
-         lay_out_lengths(l, &end);
+    ok = ok && lay_out_lengths(l, &end);
     if (l->source_bytes > 0)
         ok = ok && append_part(&end, l->batch_size, l->source_bytes, COLUMN_ALIGN, &l->source_off);
     l->used_bytes = end;
@@ -140,9 +137,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .data = data,
         .source = data + layout->source_off,
         .source_bytes = has_source ? layout->source_bytes : layout->sample_bytes,
-        .descriptors = (void *)(data + layout->descriptor_off),
         .erases = layout->n_erases ? (void *)(data + layout->erase_off) : NULL,
-        .status = (void *)(data + layout->status_off),
     };
 }
 

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/mix.h"
 #include "pinned/column.h"
-#include "pinned/descriptor.h"
 #include "pinned/place.h"
 
 /*
@@ -117,14 +116,11 @@ struct mr_slot_layout {
     uint64_t sample_bytes; /* from row to row of the samples; they begin at 0 within the data */
     /*
      * Within the data: the small block, which begins here. It has all columns but the samples,
-     * then the descriptors and the boxes, then the columns whose rows differ in length.
+     * then the boxes, then the columns whose rows differ in length.
      */
     uint64_t small_off;
-    uint64_t descriptor_off; /* mr_descriptor[batch_size] */
-    uint64_t erase_off;      /* mr_erase[n_erases] */
-    uint64_t small_bytes;    /* length of the small block */
-    /* uint32_t[batch_size]: enum mr_finished, copied back from the device */
-    uint64_t status_off;
+    uint64_t erase_off;   /* mr_erase[n_erases] */
+    uint64_t small_bytes; /* length of the small block */
     /* pixels[batch_size] before mixing; 0 if the samples themselves are these pixels */
     uint64_t source_off;
     uint64_t source_bytes; /* from row to row of source */
@@ -170,11 +166,9 @@ struct mr_slot_view {
     struct mr_record *records;
     uint32_t n_records;
     uint8_t *data;
-    uint8_t *source;       /* where workers write samples: data, or the pixels before mixing */
-    uint64_t source_bytes; /* from row to row of source */
-    struct mr_descriptor *descriptors;
+    uint8_t *source;         /* where workers write samples: data, or the pixels before mixing */
+    uint64_t source_bytes;   /* from row to row of source */
     struct mr_erase *erases; /* NULL if erasing is not deferred */
-    uint32_t *status;
 };
 /* The layout must outlive the view. */
 struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, uint32_t i);

@@ -417,20 +417,6 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
     return status == MR_PENDING ? read_and_make(maker, job, true, error) : status;
 }
 
-/* Describe the sample to a device. */
-static void describe_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                            enum mr_encoding encoding)
-{
-    const struct mr_plan *plan = &maker->control->plan;
-    uint64_t len = maker->control->layout.sample_bytes;
-    job->view.descriptors[job->place] =
-        (struct mr_descriptor){.encoding = encoding,
-                               .offset = job->place * len,
-                               .len = len,
-                               .place = job->place,
-                               .box = {0, 0, (int32_t)plan->out_width, (int32_t)plan->out_height}};
-}
-
 static void fill_hole(const struct mr_slot_view *view, uint32_t column, uint32_t place)
 {
     const struct mr_column *c = &view->layout->columns.column[column];
@@ -457,15 +443,13 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
             fill_hole(&job->view, i, job->place);
     if (job->view.erases)
         memset(&job->view.erases[job->place], 0, sizeof *job->view.erases);
-    describe_sample(maker, job, MR_ENCODING_NONE);
     atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
 }
 
-static void finish_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job)
+static void finish_sample(const struct mr_sample_job *job)
 {
     *mr_slot_index(&job->view, job->place) = job->index;
     *mr_slot_mask(&job->view, job->place) = 1;
-    describe_sample(maker, job, MR_ENCODING_U8);
     atomic_store_explicit(&job->view.outcome[job->place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }
 
@@ -484,7 +468,7 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
             mr_worker_cache_drop(maker->cache, job->index);
         mr_status status = try_candidate(maker, job, read, &error);
         if (status == MR_OK) {
-            finish_sample(maker, job);
+            finish_sample(job);
             return true;
         }
         mr_slot_record(&job->view, job->place, &error);

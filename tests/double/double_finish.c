@@ -10,14 +10,12 @@
 #include "tests/double/double_machine.h"
 
 /* The accesses that every launch has; the others follow in the order of add_others(). */
-enum { DESCRIPTORS, STAGING, OUT, STATUS, OTHERS, MAX_VIEWS = OTHERS + 3 };
+enum { MASK, STAGING, OUT, OTHERS, MAX_VIEWS = OTHERS + 3 };
 
 static void finish_sample(const struct mr_finish_view *view, uint32_t i)
 {
     struct mr_finish_sample sample;
-    view->status[i] = mr_finish_check(view, &view->descriptors[i]);
-    if (!mr_finish_sample_init(&sample, view, i))
-        return;
+    mr_finish_sample_init(&sample, view, i);
     for (uint64_t pixel = view->n_pixels; pixel-- > 0;)
         mr_finish_pixel(view, &sample, pixel);
 }
@@ -25,10 +23,9 @@ static void finish_sample(const struct mr_finish_view *view, uint32_t i)
 static void run_finish(void *payload, void *const *views)
 {
     struct mr_finish_view view = *(const struct mr_finish_view *)payload;
-    view.descriptors = views[DESCRIPTORS];
+    view.mask = views[MASK];
     view.staging = views[STAGING];
     view.out = views[OUT];
-    view.status = views[STATUS];
     uint32_t next = OTHERS;
     if (view.exact)
         view.tables = views[next++];
@@ -57,14 +54,13 @@ static uint32_t add_others(const struct mr_finish_job *job, struct double_access
 static cudaError_t launch(const struct mr_finish_job *job, cudaStream_t stream)
 {
     uint64_t n = job->n;
-    struct double_access accesses[MAX_VIEWS] = {
-        [DESCRIPTORS] = {(void *)job->descriptors, n * sizeof *job->descriptors, false},
-        [STAGING] = {(void *)job->staging, job->staging_len, false},
-        [OUT] = {job->out, n * mr_finish_out_bytes(job->finish), true},
-        [STATUS] = {job->status, n * sizeof *job->status, true},
-    };
     struct mr_finish_view view;
     mr_finish_view_init(&view, job);
+    struct double_access accesses[MAX_VIEWS] = {
+        [MASK] = {(void *)job->mask, n, false},
+        [STAGING] = {(void *)job->staging, n * view.source_bytes, false},
+        [OUT] = {job->out, n * mr_finish_out_bytes(job->finish), true},
+    };
     uint32_t n_accesses = OTHERS + add_others(job, accesses + OTHERS);
     struct double_work work = {.name = "finish", .run = run_finish, .gate = DOUBLE_NO_GATE};
     return double_kernel_issue(stream, accesses, n_accesses, &work, &view, sizeof view);

@@ -18,11 +18,10 @@ enum { N = 3, H = 4, W = 5, C = 3, IN = H * W * C, OUT_MOST = H * W * 4 * 4 };
 
 struct rig {
     struct mr_finish finish;
-    struct mr_descriptor *descriptors; /* page-locked */
-    struct mr_erase *erases;           /* ditto */
+    uint8_t *mask; /* page-locked, like the next two */
+    struct mr_erase *erases;
     uint8_t *pixels;
-    uint8_t *descriptors_there, *pixels_there, *out_there, *status_there, *tables_there,
-        *erases_there, *normals_there;
+    uint8_t *mask_there, *pixels_there, *out_there, *tables_there, *erases_there, *normals_there;
     cudaStream_t stream;
     struct mr_finish_job job;
 };
@@ -43,16 +42,11 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
     for (int c = 0; c < MR_FINISH_CHANNELS; c++)
         for (int x = 0; x < 256; x++)
             rig->finish.table[c][x] = (float)(x * (c + 1)) / 3;
-    rig->descriptors = (void *)fixture_pinned(N * sizeof *rig->descriptors);
+    rig->mask = fixture_pinned(N);
+    memset(rig->mask, 1, N);
     rig->pixels = fixture_pinned((size_t)N * IN);
     for (int i = 0; i < N * IN; i++)
         rig->pixels[i] = (uint8_t)(i * 7);
-    for (uint32_t i = 0; i < N; i++)
-        rig->descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
-                                                     .flip = i,
-                                                     .offset = 1000 + i * IN,
-                                                     .len = IN,
-                                                     .place = 5 + (i + 1) % N};
     rig->erases = (void *)fixture_pinned(N * sizeof *rig->erases);
     for (uint32_t i = 0; i < N; i++)
         rig->erases[i] =
@@ -63,24 +57,19 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
                               .boxes = {{0, 1, 2, 3, {9, 8, 7}}, {1, 0, 2, 2, {6, 5, 4}}}};
     rig->erases_there = fixture_device(N * sizeof *rig->erases);
     rig->normals_there = fixture_device(sizeof mr_normal_nodes);
-    rig->descriptors_there = fixture_device(N * sizeof *rig->descriptors);
+    rig->mask_there = fixture_device(N);
     rig->pixels_there = fixture_device((size_t)N * IN);
     rig->out_there = fixture_device((size_t)N * OUT_MOST);
-    rig->status_there = fixture_device(N * sizeof(uint32_t));
     rig->tables_there = fixture_device(sizeof rig->finish.table);
     rig->stream = fixture_stream();
     rig->job = (struct mr_finish_job){.finish = &rig->finish,
                                       .tables = (void *)rig->tables_there,
                                       .normals = (void *)rig->normals_there,
-                                      .descriptors = (void *)rig->descriptors_there,
+                                      .mask = rig->mask_there,
                                       .erases = (void *)rig->erases_there,
                                       .n = N,
-                                      .first_place = 5,
                                       .staging = rig->pixels_there,
-                                      .staging_off = 1000,
-                                      .staging_len = N * IN,
-                                      .out = rig->out_there,
-                                      .status = (void *)rig->status_there};
+                                      .out = rig->out_there};
     OK(cudaMemcpyAsync(rig->tables_there, rig->finish.table, sizeof rig->finish.table,
                        cudaMemcpyHostToDevice, rig->stream));
     OK(cudaMemcpyAsync(rig->normals_there, mr_normal_nodes, sizeof mr_normal_nodes,
@@ -89,8 +78,7 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
 
 static void copy_in(const struct rig *rig)
 {
-    OK(cudaMemcpyAsync(rig->descriptors_there, rig->descriptors, N * sizeof *rig->descriptors,
-                       cudaMemcpyHostToDevice, rig->stream));
+    OK(cudaMemcpyAsync(rig->mask_there, rig->mask, N, cudaMemcpyHostToDevice, rig->stream));
     OK(cudaMemcpyAsync(rig->erases_there, rig->erases, N * sizeof *rig->erases,
                        cudaMemcpyHostToDevice, rig->stream));
     OK(cudaMemcpyAsync(rig->pixels_there, rig->pixels, (size_t)N * IN, cudaMemcpyHostToDevice,
@@ -101,20 +89,17 @@ static void copy_in(const struct rig *rig)
 static void expect_the_hosts(const struct rig *rig, const struct mr_finish *finish)
 {
     uint8_t out[N * OUT_MOST];
-    uint32_t status[N];
     struct mr_finish_job job = rig->job;
     memset(out, 0xdb, sizeof out);
     job.finish = finish;
     job.tables = &finish->table[0][0];
     job.normals = mr_normal_nodes;
-    job.descriptors = rig->descriptors;
+    job.mask = rig->mask;
     job.erases = rig->erases;
     job.staging = rig->pixels;
     job.out = out;
-    job.status = status;
     mr_finish_run(&job);
     assert_memory_equal(double_host_view(rig->out_there), out, N * mr_finish_out_bytes(finish));
-    assert_memory_equal(double_host_view(rig->status_there), status, sizeof status);
 }
 
 static void it_gives_the_hosts_bits(void **state)
@@ -133,22 +118,16 @@ static void it_gives_the_hosts_bits(void **state)
     }
 }
 
-static void what_cannot_be_finished_has_a_status(void **state)
+static void holes_are_zeros(void **state)
 {
     (void)state;
     struct rig rig;
     fixture_open(DOUBLE_LATE);
     make_rig(&rig, MR_F32, false);
-    rig.descriptors[0].encoding = 99;
-    rig.descriptors[1].offset = 1001 + 2 * IN;
-    rig.descriptors[2].encoding = MR_ENCODING_NONE;
+    rig.mask[1] = 0;
     copy_in(&rig);
     OK(mr_finish_cuda_launch(&rig.job, rig.stream));
     OK(cudaStreamSynchronize(rig.stream));
-    const uint32_t *status = double_host_view(rig.status_there);
-    assert_int_equal(status[0], MR_FINISHED_BAD_ENCODING);
-    assert_int_equal(status[1], MR_FINISHED_BAD_RANGE);
-    assert_int_equal(status[2], MR_FINISHED_OK);
     expect_the_hosts(&rig, &rig.finish);
     fixture_close();
 }
@@ -173,8 +152,8 @@ static void settings_are_read_at_the_launch_and_pixels_when_it_runs(void **state
 static void its_accesses_are_judged(void **state)
 {
     (void)state;
-    enum { N_MEMORIES = 7 };
-    for (int i = 0; i < N_MEMORIES + 3; i++) {
+    enum { N_MEMORIES = 6 };
+    for (int i = 0; i < N_MEMORIES + 2; i++) {
         struct rig rig;
         fixture_open(DOUBLE_RANDOM);
         make_rig(&rig, MR_F32, true);
@@ -184,15 +163,13 @@ static void its_accesses_are_judged(void **state)
         OK(cudaEventRecord(copied, rig.stream));
         OK(cudaStreamWaitEvent(other, copied, 0));
         OK(mr_finish_cuda_launch(&rig.job, rig.stream));
-        uint8_t *memory[N_MEMORIES] = {rig.descriptors_there, rig.pixels_there, rig.out_there,
-                                       rig.status_there,      rig.tables_there, rig.erases_there,
-                                       rig.normals_there};
+        uint8_t *memory[N_MEMORIES] = {rig.mask_there,   rig.pixels_there, rig.out_there,
+                                       rig.tables_there, rig.erases_there, rig.normals_there};
         if (i < N_MEMORIES)
-            OK(double_launch_fill(other, memory[i] + 3, 1, 0));
+            OK(double_launch_fill(other, memory[i] + 2, 1, 0));
         else /* memory that the kernel only reads may be read at the same time */
-            OK(double_launch_read(other, memory[i < N_MEMORIES + 2 ? i - N_MEMORIES + 2 : 1] + 3, 1,
-                                  NULL, NULL));
-        fixture_close_with(DOUBLE_UNORDERED, i < N_MEMORIES + 2);
+            OK(double_launch_read(other, memory[i == N_MEMORIES ? 2 : 1] + 2, 1, NULL, NULL));
+        fixture_close_with(DOUBLE_UNORDERED, i <= N_MEMORIES);
     }
 }
 
@@ -215,7 +192,7 @@ static void memory_that_is_too_short_is_reported(void **state)
     struct rig rig;
     fixture_open(DOUBLE_EARLY);
     make_rig(&rig, MR_F32, false);
-    rig.job.staging_len++;
+    rig.job.n++;
     assert_int_equal(mr_finish_cuda_launch(&rig.job, rig.stream), cudaErrorInvalidValue);
     fixture_close_with(DOUBLE_MISUSE, 1);
 }
@@ -224,7 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_gives_the_hosts_bits),
-        cmocka_unit_test(what_cannot_be_finished_has_a_status),
+        cmocka_unit_test(holes_are_zeros),
         cmocka_unit_test(settings_are_read_at_the_launch_and_pixels_when_it_runs),
         cmocka_unit_test(its_accesses_are_judged),
         cmocka_unit_test(a_job_without_samples_only_loads),

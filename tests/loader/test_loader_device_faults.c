@@ -189,7 +189,7 @@ static void a_failure_while_running_on_the_device_is_reported(void **state)
 {
     mr_loader_options options = fault_options();
     unsigned n_reported = 0;
-    for (uint64_t nth = 1; nth < 60; nth += 1 + nth / 8) {
+    for (uint64_t nth = 1; nth < 45; nth += 1 + nth / 8) {
         struct fault fault = {DOUBLE_RUN, nth, cudaErrorECCUncorrectable};
         struct life life = live(*state, &options, &fault);
         assert_int_equal(life.n_failed, 1);

@@ -24,14 +24,13 @@ static mr_loader_stats stats_of(mr_loader *loader)
 }
 
 /*
- * The bytes of the slots' small block: labels, indices, mask, geometry, descriptors, each aligned
- * to 64 bytes.
+ * The bytes of the slots' small block: labels, indices, mask, geometry, each aligned to 64 bytes.
  */
 static uint64_t small_bytes(uint64_t batch_size)
 {
-    static const uint64_t each[] = {8, 8, 1, 32, 48};
+    static const uint64_t each[] = {8, 8, 1, 32};
     uint64_t end = 0;
-    for (unsigned i = 0; i < 5; i++)
+    for (unsigned i = 0; i < 4; i++)
         end = (end + 63) / 64 * 64 + each[i] * batch_size;
     return end;
 }

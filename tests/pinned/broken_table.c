@@ -14,7 +14,7 @@ enum { MAX_DELAYED = 64 };
 
 /* A call that is made later than asked for. */
 struct delayed {
-    enum { DELAYED_COPY, DELAYED_FINISH, DELAYED_COPY_OUT, DELAYED_RECORD } kind;
+    enum { DELAYED_COPY, DELAYED_FINISH, DELAYED_RECORD } kind;
     void *to;
     const void *from;
     uint64_t len_bytes;
@@ -133,8 +133,6 @@ static mr_status run_delayed(struct handle *h, const struct delayed *d, mr_error
     switch (d->kind) {
     case DELAYED_COPY: return mr_device_cuda.copy_in(h->real, d->to, d->from, d->len_bytes, error);
     case DELAYED_FINISH: return mr_device_cuda.finish(h->real, &d->job, error);
-    case DELAYED_COPY_OUT:
-        return mr_device_cuda.copy_out(h->real, d->to, d->from, d->len_bytes, error);
     default: return mr_device_cuda.record(h->real, d->to, (void *)d->from, error);
     }
 }
@@ -172,17 +170,6 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
     if (elsewhere)
         swap_stream(h, &h->real->copy_stream);
     return status;
-}
-
-static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
-                          uint64_t len_bytes, mr_error *error)
-{
-    struct handle *h = find_own(handle);
-    if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
-        return delay(
-            h, &(struct delayed){
-                   .kind = DELAYED_COPY_OUT, .to = host, .from = device, .len_bytes = len_bytes});
-    return mr_device_cuda.copy_out(h->real, host, device, len_bytes, error);
 }
 
 static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job,
@@ -334,7 +321,6 @@ static const struct mr_device_ops table = {
     .alloc = alloc,
     .free = free_memory,
     .copy_in = copy_in,
-    .copy_out = copy_out,
     .finish = finish,
     .event_create = event_create,
     .event_destroy = event_destroy,

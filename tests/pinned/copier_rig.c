@@ -113,12 +113,6 @@ struct mr_slot_view copier_rig_fill(struct copier_rig *rig, uint32_t slot, uint3
     for (uint32_t row = 0; row < rig->layout.batch_size; row++) {
         *mr_slot_mask(&view, row) = 1;
         *mr_slot_index(&view, row) = 1000 + (int64_t)row;
-        view.descriptors[row] =
-            (struct mr_descriptor){.encoding = MR_ENCODING_U8,
-                                   .offset = row * rig->layout.sample_bytes,
-                                   .len = SAMPLE_BYTES,
-                                   .place = row,
-                                   .box = {0, 0, COPIER_RIG_WIDTH, COPIER_RIG_HEIGHT}};
     }
     return view;
 }

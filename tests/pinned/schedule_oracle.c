@@ -28,11 +28,6 @@ static bool is_hole(uint64_t sequence, uint32_t row)
     return mix(sequence, SALT_KIND, row, 0) % 8 == 0;
 }
 
-static uint32_t find_flip(const struct oracle *o, uint64_t sequence, uint32_t row)
-{
-    return o->finish.needed ? mix(sequence, SALT_KIND, row, 1) % 4 : 0;
-}
-
 static uint8_t make_pixel(uint64_t sequence, uint32_t row, uint32_t i)
 {
     return (uint8_t)(mix(sequence, SALT_PIXEL, row, i) >> 24);
@@ -54,13 +49,6 @@ static void fill_row(const struct oracle *o, const struct mr_slot_view *view, ui
     int32_t *geometry = mr_slot_row(view, MR_COLUMN_GEOMETRY, row);
     for (uint32_t i = 0; i < 8; i++)
         geometry[i] = (int32_t)mix(sequence, SALT_GEOMETRY, row, i);
-    view->descriptors[row] =
-        (struct mr_descriptor){.encoding = hole ? MR_ENCODING_NONE : MR_ENCODING_U8,
-                               .flip = find_flip(o, sequence, row),
-                               .offset = row * l->sample_bytes,
-                               .len = l->sample_bytes,
-                               .place = row,
-                               .box = {0, 0, (int32_t)o->finish.width, (int32_t)o->finish.height}};
 }
 
 void oracle_fill(const struct oracle *oracle, const struct mr_slot_view *view, uint64_t sequence)
@@ -71,7 +59,7 @@ void oracle_fill(const struct oracle *oracle, const struct mr_slot_view *view, u
 
 void oracle_scribble(const struct oracle *oracle, const struct mr_slot_view *view)
 {
-    memset(view->data, 0xA5, oracle->layout.status_off);
+    memset(view->data, 0xA5, oracle->layout.used_bytes);
 }
 
 /* The value of a positive 16-bit code. */
@@ -133,12 +121,8 @@ static uint32_t finished(struct oracle *o, uint64_t sequence, uint32_t row, uint
     const struct mr_finish *f = &o->finish;
     if (is_hole(sequence, row) || channel >= f->channels)
         return 0;
-    uint32_t flip = find_flip(o, sequence, row);
-    uint32_t from_y = flip & 2 ? f->height - 1 - y : y;
-    uint32_t from_x = flip & 1 ? f->width - 1 - x : x;
-    return oracle_value(
-        o, channel,
-        make_pixel(sequence, row, (from_y * f->width + from_x) * f->channels + channel));
+    uint32_t i = (y * f->width + x) * f->channels + channel;
+    return oracle_value(o, channel, make_pixel(sequence, row, i));
 }
 
 static bool check_finished_row(struct oracle *o, uint64_t sequence, uint32_t row,

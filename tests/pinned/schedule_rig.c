@@ -57,7 +57,7 @@ static void spoil(struct schedule_rig *rig, uint32_t slot)
     double_as_thread(THREAD_WORKERS);
     double_acquire(&rig->slots[slot].free_token);
     struct mr_slot_view view = find_view(rig, slot);
-    double_host_write(view.data, rig->plan.oracle.layout.status_off);
+    double_host_write(view.data, rig->plan.oracle.layout.used_bytes);
     oracle_scribble(&rig->plan.oracle, &view);
 }
 
@@ -70,7 +70,7 @@ static void fill(struct schedule_rig *rig)
     double_as_thread(THREAD_WORKERS);
     double_acquire(&s->free_token);
     struct mr_slot_view view = find_view(rig, slot);
-    double_host_write(view.data, rig->plan.oracle.layout.status_off);
+    double_host_write(view.data, rig->plan.oracle.layout.used_bytes);
     oracle_fill(&rig->plan.oracle, &view, rig->n_filled);
     s->filled = true;
     double_release(&s->filled_token);

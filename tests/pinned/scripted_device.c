@@ -42,7 +42,7 @@ static struct {
 } script;
 
 const char *const scripted_names[SCRIPTED_CALLS] = {
-    "open",         "enter",  "pin",  "alloc", "copy_in", "copy_out",     "finish",
+    "open",         "enter",  "pin",  "alloc", "copy_in", "finish",
     "event_create", "record", "wait", "sync",  "elapsed", "check_capture"};
 
 static int32_t get_id(const struct mr_device_handle *handle)
@@ -224,18 +224,6 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
     return status;
 }
 
-static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
-                          uint64_t len_bytes, mr_error *error)
-{
-    log_word("copy_out%d", get_id(handle));
-    assert_true(len_bytes > 0);
-    assert_memory(device, len_bytes, get_id(handle));
-    mr_status status = attempt(SCRIPTED_COPY_OUT, MR_ERR_DEVICE, error);
-    if (!status)
-        memcpy(host, device, len_bytes);
-    return status;
-}
-
 static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job,
                         mr_error *error)
 {
@@ -243,10 +231,10 @@ static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_
     log_word("finish%d", id);
     assert_true(job->n > 0);
     assert_memory(job->tables, sizeof job->finish->table, id);
-    assert_memory(job->descriptors, job->n * sizeof *job->descriptors, id);
-    assert_memory(job->staging, job->staging_len, id);
+    assert_memory(job->mask, job->n, id);
+    assert_memory(job->staging,
+                  job->n * job->finish->height * job->finish->width * job->finish->channels, id);
     assert_memory(job->out, job->n * mr_finish_out_bytes(job->finish), id);
-    assert_memory(job->status, job->n * sizeof *job->status, id);
     mr_status status = attempt(SCRIPTED_FINISH, MR_ERR_DEVICE, error);
     if (!status)
         mr_finish_run(job);
@@ -352,7 +340,6 @@ const struct mr_device_ops scripted_table = {
     .alloc = alloc,
     .free = free_memory,
     .copy_in = copy_in,
-    .copy_out = copy_out,
     .finish = finish,
     .event_create = event_create,
     .event_destroy = event_destroy,

@@ -8,7 +8,7 @@
  *   wait0:A@c      stream c of device 0 waits for event A; copy streams are c
  *   record0:B@s    event B is recorded on stream s; events are named A to Z, 26, 27, ... in the
  *                  order in which they first appear
- *   check0@s  sync0:B  elapsed0:A-B  copy_in0  copy_out0  finish0  pin0  unpin0  enter0
+ *   check0@s  sync0:B  elapsed0:A-B  copy_in0  finish0  pin0  unpin0  enter0
  */
 #ifndef TESTS_PINNED_SCRIPTED_DEVICE_H
 #define TESTS_PINNED_SCRIPTED_DEVICE_H
@@ -24,7 +24,6 @@ enum scripted_call {
     SCRIPTED_PIN,
     SCRIPTED_ALLOC,
     SCRIPTED_COPY_IN,
-    SCRIPTED_COPY_OUT,
     SCRIPTED_FINISH,
     SCRIPTED_EVENT_CREATE,
     SCRIPTED_RECORD,

@@ -165,7 +165,7 @@ static void a_buffer_keeps_its_addresses(void **state)
     copier_rig_fini(&rig);
 }
 
-static void the_slot_is_only_read_but_for_its_status_words(void **state)
+static void the_slot_is_only_read(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0", "host:1"};
@@ -180,54 +180,8 @@ static void the_slot_is_only_read_but_for_its_status_words(void **state)
     struct mr_copy_report report;
     assert_int_equal(mr_copier_issue(rig.copier, 0, &slot, 5, NULL), MR_OK);
     assert_int_equal(mr_copier_await(rig.copier, 0, &report, NULL), MR_OK);
-    for (uint32_t i = 0; i < 5; i++)
-        assert_int_equal(slot.status[i], MR_FINISHED_OK);
-    memset(before + ((uint8_t *)slot.status - rig.slab), 0, 5 * sizeof *slot.status);
     assert_memory_equal(rig.slab, before, rig.layout.slab_bytes);
     free(before);
-    copier_rig_fini(&rig);
-}
-
-static void a_row_that_cannot_be_finished_is_named(void **state)
-{
-    (void)state;
-    static const char *const devices[] = {"host:0", "host:1"};
-    struct copier_rig rig;
-    copier_rig_init(&rig, 10, true);
-    place(&rig, devices, 2, NULL);
-    create(&rig, 2);
-    struct mr_slot_view slot = copier_rig_fill(&rig, 0, 9);
-    mr_error error = {0};
-    struct mr_copy_report report;
-    slot.descriptors[7].offset = rig.layout.used_bytes;
-    assert_int_equal(mr_copier_issue(rig.copier, 0, &slot, 10, &error), MR_OK);
-    assert_error(mr_copier_await(rig.copier, 0, &report, &error), MR_ERR_DEVICE, &error,
-                 "row 7 of the batch");
-    assert_int_equal(error.status, MR_ERR_DEVICE);
-    assert_int_equal(error.index, 1007);
-
-    slot.descriptors[7].offset = 7 * rig.layout.sample_bytes;
-    slot.descriptors[2].encoding = 77;
-    assert_int_equal(mr_copier_issue(rig.copier, 1, &slot, 10, &error), MR_OK);
-    assert_int_equal(mr_copier_await(rig.copier, 1, &report, NULL), MR_ERR_DEVICE);
-    copier_rig_fini(&rig);
-}
-
-static void masked_rows_and_rows_beyond_the_batch_do_not_fail(void **state)
-{
-    (void)state;
-    static const char *const devices[] = {"host:0"};
-    struct copier_rig rig;
-    copier_rig_init(&rig, 10, true);
-    place(&rig, devices, 1, NULL);
-    create(&rig, 2);
-    struct mr_slot_view slot = copier_rig_fill(&rig, 0, 9);
-    struct mr_copy_report report;
-    slot.descriptors[3].encoding = 77;
-    *mr_slot_mask(&slot, 3) = 0;
-    slot.descriptors[8].encoding = 77; /* beyond the rows of this batch */
-    assert_int_equal(mr_copier_issue(rig.copier, 0, &slot, 8, NULL), MR_OK);
-    assert_int_equal(mr_copier_await(rig.copier, 0, &report, NULL), MR_OK);
     copier_rig_fini(&rig);
 }
 
@@ -379,9 +333,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_scattered_over_devices),
         cmocka_unit_test(parts_of_a_short_batch_are_those_of_torch_chunk),
         cmocka_unit_test(a_buffer_keeps_its_addresses),
-        cmocka_unit_test(the_slot_is_only_read_but_for_its_status_words),
-        cmocka_unit_test(a_row_that_cannot_be_finished_is_named),
-        cmocka_unit_test(masked_rows_and_rows_beyond_the_batch_do_not_fail),
+        cmocka_unit_test(the_slot_is_only_read),
         cmocka_unit_test(await_reports_whether_the_batch_before_was_ready),
         cmocka_unit_test(a_ninth_stream_is_refused_and_the_same_stream_counts_once),
         cmocka_unit_test(use_and_release_may_run_beside_await),

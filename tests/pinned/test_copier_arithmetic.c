@@ -50,29 +50,21 @@ static void fill(const struct mr_slot_layout *layout, const struct mr_slot_view 
             view->data[row * layout->sample_bytes + i] =
                 (uint8_t)(row == 0 ? i / channels + 37 * (i % channels) : 255 - i / channels);
         *mr_slot_mask(view, row) = 1;
-        view->descriptors[row] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
-                                                        .offset = row * layout->sample_bytes,
-                                                        .len = layout->sample_bytes,
-                                                        .place = row,
-                                                        .box = {0, 0, SIDE, SIDE}};
     }
 }
 
 static void compare_with_host(const struct mr_finish *finish, const struct mr_slot_view *view,
-                              const struct mr_slot_layout *layout, const uint8_t *found)
+                              const uint8_t *found)
 {
     uint64_t len = N_ROWS * mr_finish_out_bytes(finish);
     uint8_t *out = malloc(len);
-    uint32_t status[N_ROWS];
     assert_non_null(out);
     const struct mr_finish_job job = {.finish = finish,
                                       .tables = &finish->table[0][0],
-                                      .descriptors = view->descriptors,
+                                      .mask = mr_slot_mask(view, 0),
                                       .n = N_ROWS,
                                       .staging = view->data,
-                                      .staging_len = N_ROWS * layout->sample_bytes,
-                                      .out = out,
-                                      .status = status};
+                                      .out = out};
     mr_finish_run(&job);
     for (uint64_t i = 0; i < len; i++)
         if (found[i] != out[i])
@@ -140,7 +132,7 @@ static void run(const struct mr_finish *finish)
     assert_int_equal(mr_copier_await(copier, 0, &report, &error), MR_OK);
     const uint8_t *found = double_host_view(mr_copier_part(copier, 0, 0).image);
     assert_non_null(found);
-    compare_with_host(finish, &view, &layout, found);
+    compare_with_host(finish, &view, found);
     compare_with_oracle(finish, &view, found);
     assert_int_equal(mr_copier_release(copier, 0, &error), MR_OK);
     mr_copier_destroy(copier);

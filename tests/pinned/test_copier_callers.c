@@ -318,32 +318,6 @@ static void destroy_leaves_the_callers_thread_as_it_was(void **state)
     end(&w);
 }
 
-static void a_row_that_cannot_be_finished_is_an_error_of_await(void **state)
-{
-    (void)state;
-    struct copier_fixture f;
-    uint32_t buffer;
-    fixture_open(&f, &(struct double_options){0}, NULL);
-    fixture_begin(&f, &buffer);
-    struct mr_slot_view view = mr_slot_at(&f.oracle.layout, f.slab, 1);
-    struct mr_copy_report report;
-    for (uint32_t broken = 0; broken < 2; broken++) {
-        oracle_fill(&f.oracle, &view, 1);
-        *mr_slot_mask(&view, 2) = 1;
-        view.descriptors[2].encoding = broken == 0 ? 77 : MR_ENCODING_U8;
-        view.descriptors[2].offset = UINT64_MAX - 3;
-        assert_int_equal(mr_copier_issue(f.copier, 1, &view, FIXTURE_BATCH, &f.error), MR_OK);
-        assert_error(mr_copier_await(f.copier, 1, &report, &f.error), MR_ERR_DEVICE, &f.error,
-                     "row 2");
-        assert_int_equal(f.error.index, *mr_slot_index(&view, 2));
-    }
-    oracle_fill(&f.oracle, &view, 1);
-    assert_int_equal(mr_copier_issue(f.copier, 1, &view, FIXTURE_BATCH, &f.error), MR_OK);
-    assert_int_equal(mr_copier_await(f.copier, 1, &report, &f.error), MR_OK);
-    fixture_check(&f, 1, 1);
-    assert_int_equal(fixture_close(&f), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,7 +332,6 @@ int main(void)
         cmocka_unit_test(streams_are_forgotten_with_their_batch),
         cmocka_unit_test(copies_do_not_wait_for_the_default_stream),
         cmocka_unit_test(destroy_leaves_the_callers_thread_as_it_was),
-        cmocka_unit_test(a_row_that_cannot_be_finished_is_an_error_of_await),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void a_finished_batch_makes_these_calls_and_no_other(void **state)
     copier_rig_do_create(&rig);
     scripted_expect("enter0 copy_in0 record0:A@c sync0:A pin0");
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:D@c");
+    scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 record0:D@c");
     assert_int_equal(mr_copier_use(rig.copier, 0, 0, &s, true, NULL), MR_OK);
     scripted_expect("check0@s record0:E@s record0:F@s wait0:D@s");
     copier_rig_do_use(&rig, 0, 0, &t);
@@ -49,12 +49,12 @@ static void a_finished_batch_makes_these_calls_and_no_other(void **state)
     scripted_expect("check0@s check0@t record0:E@s record0:G@t");
     copier_rig_do_issue(&rig, 0, 3);
     scripted_expect("wait0:E@c wait0:G@c record0:B@c copy_in0 copy_in0 record0:C@c finish0 "
-                    "copy_out0 record0:H@c");
+                    "record0:H@c");
     assert_int_equal(copier_rig_do_await(&rig, 0).was_ready, 1);
     /* Zero may be an interval that was cut off, so it is also measured the other way round. */
     scripted_expect("sync0:H elapsed0:B-C elapsed0:D-F elapsed0:F-D");
     copier_rig_do_issue(&rig, 0, 2); /* no stream used the batch before */
-    scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:D@c");
+    scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 record0:D@c");
     (void)copier_rig_do_await(&rig, 0);
     scripted_clear();
     mr_copier_destroy(rig.copier);
@@ -110,7 +110,7 @@ static void images_and_labels_wait_for_each_others_streams(void **state)
     struct copier_rig rig;
     begin_two_ends(&rig);
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:D@c "
+    scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 record0:D@c "
                     "record1:E@c copy_in1 record1:F@c record1:G@c");
     copier_rig_do_use(&rig, 0, 0, &s); /* tried on the images' device first */
     scripted_expect("check0@s record0:H@s record1:I@s wait1:D@s wait1:G@s");
@@ -133,7 +133,7 @@ static void images_and_labels_wait_for_each_others_streams(void **state)
     copier_rig_do_issue(&rig, 0, 4);
     scripted_expect(
         "wait0:I@c wait0:J@c wait0:K@c wait0:L@c "
-        "record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:M@c "
+        "record0:B@c copy_in0 copy_in0 record0:C@c finish0 record0:M@c "
         "wait1:I@c wait1:J@c wait1:K@c wait1:L@c record1:E@c copy_in1 record1:F@c record1:N@c");
     (void)copier_rig_do_await(&rig, 0);
     end(&rig);

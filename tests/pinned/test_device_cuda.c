@@ -164,9 +164,6 @@ static void call_all(struct rig *rig)
     assert_int_equal(ops->sync(rig->handle, rig->event, &error), MR_OK);
     assert_int_equal(ops->elapsed(rig->handle, rig->event, rig->event, &ns, &error), MR_OK);
     assert_int_equal(ns, 0);
-    assert_int_equal(ops->copy_out(rig->handle, rig->host, rig->memory, SLOT, &error), MR_OK);
-    assert_int_equal(ops->record(rig->handle, rig->event, rig->handle->copy_stream, &error), MR_OK);
-    assert_int_equal(ops->sync(rig->handle, rig->event, &error), MR_OK);
     assert_int_equal(ops->record(rig->handle, rig->event, NULL, &error), MR_OK);
     assert_int_equal(ops->wait(rig->handle, NULL, rig->event, &error), MR_OK);
     assert_int_equal(ops->check_capture(rig->handle, NULL, &error), MR_OK);

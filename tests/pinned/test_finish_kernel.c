@@ -85,43 +85,20 @@ static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, v
 
 /* ---- one batch, finished twice ---- */
 
-enum { N = 7, WIDTH = 61, HEIGHT = 37, OFF = 1000, MAX_OUT = N * WIDTH * HEIGHT * 8 * 4 };
+enum { N = 7, WIDTH = 61, HEIGHT = 37, MAX_OUT = N * WIDTH * HEIGHT * 8 * 4 };
 
 struct batch {
     struct mr_finish finish;
-    struct mr_descriptor descriptors[N];
+    uint8_t mask[N];
     struct mr_erase erases[N];
     struct mr_mix mix;
     uint8_t staging[N * WIDTH * HEIGHT * 4];
-    uint32_t expected_status[N], status[N];
     uint8_t expected[MAX_OUT], out[MAX_OUT];
 };
 
-/* Bytes of a sample in the slot. */
-static uint64_t count_in_bytes(const struct mr_finish *finish)
+static void make_holes(struct batch *batch)
 {
-    return (uint64_t)finish->height * finish->width * finish->channels;
-}
-
-static void fill_descriptors(struct batch *batch)
-{
-    uint64_t bytes = count_in_bytes(&batch->finish);
-    for (uint32_t i = 0; i < N; i++)
-        batch->descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
-                                                       .flip = i % 4,
-                                                       .offset = OFF + i * bytes,
-                                                       .len = bytes,
-                                                       .place = 20 + (N - 1 - i)};
-}
-
-static void spoil_descriptors(struct batch *batch)
-{
-    batch->descriptors[0].encoding = MR_ENCODING_NONE;
-    batch->descriptors[1].encoding = 77;
-    batch->descriptors[2].offset = OFF - 1;
-    batch->descriptors[3].len -= 1;
-    batch->descriptors[4].place = 20 + N;
-    batch->descriptors[5].offset += 2 * batch->descriptors[5].len;
+    batch->mask[0] = batch->mask[3] = batch->mask[4] = 0;
 }
 
 static struct batch *make_batch(mr_layout layout, mr_dtype dtype, uint32_t channels,
@@ -144,24 +121,20 @@ static struct batch *make_batch(mr_layout layout, mr_dtype dtype, uint32_t chann
     }
     for (size_t i = 0; i < sizeof batch->staging; i++)
         batch->staging[i] = (uint8_t)(i * 2654435761u >> 13);
-    fill_descriptors(batch);
+    memset(batch->mask, 1, sizeof batch->mask);
     return batch;
 }
 
-static struct mr_finish_job make_job(struct batch *batch, void *out, uint32_t *status)
+static struct mr_finish_job make_job(struct batch *batch, void *out)
 {
     return (struct mr_finish_job){.finish = &batch->finish,
                                   .tables = &batch->finish.table[0][0],
                                   .normals = mr_normal_nodes,
-                                  .descriptors = batch->descriptors,
+                                  .mask = batch->mask,
                                   .erases = batch->erases,
                                   .n = N,
-                                  .first_place = 20,
                                   .staging = batch->staging,
-                                  .staging_off = OFF,
-                                  .staging_len = N * count_in_bytes(&batch->finish),
                                   .out = out,
-                                  .status = status,
                                   .mix = batch->mix};
 }
 
@@ -171,14 +144,12 @@ static void compare(struct batch *batch, unsigned x, unsigned y)
     limit_y = y;
     memset(batch->expected, 0xa5, sizeof batch->expected);
     memset(batch->out, 0xa5, sizeof batch->out);
-    memset(batch->status, 0xa5, sizeof batch->status);
-    struct mr_finish_job job = make_job(batch, batch->expected, batch->expected_status);
+    struct mr_finish_job job = make_job(batch, batch->expected);
     mr_finish_run(&job);
-    job = make_job(batch, batch->out, batch->status);
+    job = make_job(batch, batch->out);
     n_puts = 0;
     assert_int_equal(mr_finish_cuda_launch(&job, batch), cudaSuccess);
     assert_ptr_equal(launched_on, batch);
-    assert_memory_equal(batch->status, batch->expected_status, sizeof batch->status);
     assert_memory_equal(batch->out, batch->expected, sizeof batch->out);
 }
 
@@ -208,9 +179,9 @@ static void check_small_grids(struct batch *batch)
     compare(batch, 3, 2);
 }
 
-static void check_spoilt(struct batch *batch)
+static void check_holes(struct batch *batch)
 {
-    spoil_descriptors(batch);
+    make_holes(batch);
     compare(batch, UINT32_MAX, UINT32_MAX);
     compare(batch, 2, 3);
 }
@@ -234,7 +205,7 @@ static void check_erased(struct batch *batch)
     }
     compare(batch, UINT32_MAX, UINT32_MAX);
     compare(batch, 3, 2);
-    spoil_descriptors(batch);
+    make_holes(batch);
     compare(batch, 2, 3);
 }
 
@@ -243,11 +214,8 @@ static void check_mixed(struct batch *batch)
 {
     bool floats = batch->finish.dtype != MR_U8;
     check_erased(batch);
-    fill_descriptors(batch);
-    for (uint32_t i = 0; i < N; i++) { /* in their places, one of them a hole */
-        batch->descriptors[i].place = 20 + i;
-        batch->descriptors[i].encoding = i % 4 == 3 ? MR_ENCODING_NONE : MR_ENCODING_U8;
-    }
+    for (uint32_t i = 0; i < N; i++)
+        batch->mask[i] = i % 4 != 3;
     batch->finish.mixes = 1;
     for (uint32_t k = floats ? 0 : 2; k < 4; k++) {
         batch->mix = (struct mr_mix){.kind = k % 2 ? MR_MIX_UP : MR_MIX_CUT,
@@ -287,10 +255,10 @@ static void grids_that_are_too_small_are_walked_through(void **state)
     for_all_kinds(check_small_grids);
 }
 
-static void bad_descriptors_give_zeros_and_their_status(void **state)
+static void holes_are_zeros(void **state)
 {
     (void)state;
-    for_all_kinds(check_spoilt);
+    for_all_kinds(check_holes);
 }
 
 static void check_counts(struct batch *batch)
@@ -326,7 +294,7 @@ int main(void)
         cmocka_unit_test(boxes_are_erased_as_on_the_host),
         cmocka_unit_test(rows_are_mixed_as_on_the_host),
         cmocka_unit_test(grids_that_are_too_small_are_walked_through),
-        cmocka_unit_test(bad_descriptors_give_zeros_and_their_status),
+        cmocka_unit_test(holes_are_zeros),
         cmocka_unit_test(a_batch_is_one_launch_that_writes_each_element_once),
         cmocka_unit_test(no_samples_load_all_kernels_and_launch_none),
     };

@@ -74,8 +74,6 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
         part_at(base, v.outcome, n, 1),
         part_at(base, v.records, v.n_records, sizeof *v.records),
         part_at(base, v.data, n, l->sample_bytes),
-        part_at(base, v.descriptors, n, sizeof *v.descriptors),
-        part_at(base, v.status, n, sizeof *v.status),
         part_at(base, v.erases, n, sizeof *v.erases),
     };
     unsigned n_parts = sizeof all / sizeof *all - !v.erases;
@@ -155,8 +153,7 @@ static void boxes_are_copied_with_the_small_block_and_cost_nothing_if_not_deferr
     char base[1];
     assert_int_equal(mr_slot_layout_init(&plain, &shape, &error), MR_OK);
     assert_null(mr_slot_at(&plain, base, 0).erases);
-    assert_int_equal(plain.small_off + plain.small_bytes,
-                     plain.descriptor_off + 64 * sizeof(struct mr_descriptor));
+    assert_int_equal(plain.small_off + plain.small_bytes, plain.erase_off);
     shape.erases = true;
     assert_int_equal(mr_slot_layout_init(&erasing, &shape, &error), MR_OK);
     assert_int_equal(erasing.small_bytes, plain.small_bytes + 64 * sizeof(struct mr_erase));

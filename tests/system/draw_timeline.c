@@ -78,12 +78,7 @@ static void run_workers(struct play *play, uint64_t free_ns)
 {
     struct mr_slot_view slot = view_slot(play, play->n_filled);
     play_thread(WORKERS, free_ns);
-    for (uint32_t i = 0; i < ROWS; i++)
-        slot.descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
-                                                     .offset = i * play->layout.sample_bytes,
-                                                     .len = play->layout.sample_bytes,
-                                                     .place = i,
-                                                     .box = {0, 0, SIDE, SIDE}};
+    memset(mr_slot_mask(&slot, 0), 1, ROWS);
     double_host_work(name_batch(play->n_filled), play->decode_ns);
     play->filled_ns[play->n_filled++] = double_now_ns();
 }
