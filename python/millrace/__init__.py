@@ -37,6 +37,7 @@ from ._errors import (
 from ._library import VERSION as __version__
 from ._library import lib as _lib
 from ._loader import Loader
+from ._option_types import LoaderOptions
 from ._rows import Rows
 from ._transform import Transform, explain
 
@@ -48,7 +49,7 @@ def features() -> str:
 
 __all__ = [
     "Array", "Batch", "CanceledError", "DamagedError", "Dataset", "DeviceError", "Error",
-    "FileAccessError", "FileError", "FileMissingError", "InvalidError", "Loader",
+    "FileAccessError", "FileError", "FileMissingError", "InvalidError", "Loader", "LoaderOptions",
     "NoDeviceError", "NoMemoryError", "PeerError", "PeerTimeoutError", "Rows", "StateError",
     "Transform", "UnsupportedError", "WorkerError", "__version__", "explain", "features",
 ]

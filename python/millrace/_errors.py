@@ -84,7 +84,7 @@ class PeerError(Error, ConnectionError):
     """Another rank disconnected, fell silent, or differs in what must be the same."""
 
 
-_CLASSES = {
+_CLASSES: dict[int, type[Error]] = {
     _abi.ERR_INVALID: InvalidError,
     _abi.ERR_NO_MEMORY: NoMemoryError,
     _abi.ERR_IO: FileError,
@@ -99,12 +99,12 @@ _CLASSES = {
     _abi.ERR_PEER: PeerError,
 }
 
-_FILE_CLASSES = {
+_FILE_CLASSES: dict[int, type[Error]] = {
     errno.ENOENT: FileMissingError, errno.EACCES: FileAccessError, errno.EPERM: FileAccessError
 }
 
 for _class in (Error, FileMissingError, FileAccessError, *_CLASSES.values()):
-    _class.__module__ = __package__  # the name in tracebacks: millrace.FileError
+    _class.__module__ = "millrace"  # the name in tracebacks: millrace.FileError
 
 # Messages of the library that end with a path and the words of an errno about a path.
 _OF_PATHS = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)

@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Iterable, Iterator
 
 from . import _abi, _log
 from ._batch import Batch, make_state_error
@@ -23,6 +23,11 @@ from ._lease import Lease
 from ._library import lib
 from ._options import find_advice, make_options, read_option, read_options, unsigned
 from ._transform import Transform, transform_handle
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._option_types import LoaderOptions
 
 _SLICE_MS = 50  # of a wait; Python handles signals between slices
 _MAX_WORKERS = 1024
@@ -72,7 +77,7 @@ class Loader:
     def __init__(self,
                  dataset: Dataset | str | os.PathLike[str],
                  transform: Transform | str | None = None,
-                 **options: Any) -> None:
+                 **options: Unpack[LoaderOptions]) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self._lock = threading.RLock()  # held to take a batch or change the position
         self._look = threading.RLock()  # held to read; may be taken while another thread has _lock
@@ -170,7 +175,7 @@ class Loader:
                 "are copied out of their slots, which takes memory and time: release batches "
                 "earlier, or raise n_slots (of a DataLoader: prefetch_factor)",
                 RuntimeWarning,
-                stacklevel=_find_caller())
+                stacklevel=find_caller())
         return made
 
     # Position
@@ -425,7 +430,7 @@ class _Pass:
         return batch
 
 
-def _find_caller() -> int:
+def find_caller() -> int:
     """The stacklevel with which the calling function warns about the program's line, however many
     functions of the package are between."""
     frame, level = sys._getframe(1), 1

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options by name. The library reads and writes their texts, so the package has no list of them."""
+"""Options by name. The library reads and writes their texts."""
 
 from __future__ import annotations
 
 import ctypes
 import operator
 import os
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from . import _abi
 from ._errors import InvalidError
@@ -63,7 +63,7 @@ def _get_list(options: int, name: str) -> list[Any]:
     return [os.fsdecode(v) if isinstance(v, bytes) else v for v in values]
 
 
-def make_options(values: dict[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], list[Any]]:
+def make_options(values: Mapping[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], list[Any]]:
     """Options of a loader, and the objects that must live until the loader is made. A value of
     None is the default."""
     size, error, kept = ctypes.c_int64(), _abi.mr_error(), []
@@ -84,7 +84,7 @@ def make_options(values: dict[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], l
     return options, kept
 
 
-def find_advice(values: dict[str, Any], error: _abi.mr_error) -> str:
+def find_advice(values: Mapping[str, Any], error: _abi.mr_error) -> str:
     """What to do about a refused option, for the end of the message; "" if there is no advice."""
     text = error.text.decode(errors="replace")
     asks_for_gpu = "cuda" in f"{values.get('device')} {values.get('devices')}".lower()

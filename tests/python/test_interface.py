@@ -10,7 +10,8 @@ import millrace as mr
 
 
 def public_functions(module):
-    """Each public function, method and property of a module, with its name."""
+    """Each public function, method and property of a module, with its name, unless
+    its signature is copied from another package."""
     for name in module.__all__:
         value = getattr(module, name)
         if inspect.isfunction(value):
@@ -20,8 +21,8 @@ def public_functions(module):
                 function = found.fget if isinstance(found, property) else found
                 is_protocol = member in ("__dlpack__", "__dlpack_device__", "__buffer__",
                                          "__array_interface__", "__getitem__")
-                if inspect.isfunction(function) and (is_protocol or member == "__init__"
-                                                     or not member.startswith("_")):
+                if inspect.isfunction(function) and not hasattr(function, "__signature__") and (
+                        is_protocol or member == "__init__" or not member.startswith("_")):
                     yield f"{name}.{member}", function
 
 

@@ -2,7 +2,9 @@
 """millrace.torch's DataLoader beside torch's own: the same order, the same pixels, and what is not
 recognised.
 """
+import ast
 import copy
+import inspect
 import os
 import pickle
 import signal
@@ -576,3 +578,23 @@ def test_cifar_from_its_arrays():
         cifar.transform = transform
         assert_same(cifar, batch_size=8, shuffle=True, num_workers=2)
         assert_same(data.Subset(cifar, range(5, 30)), batch_size=8, num_workers=0)
+
+
+def test_arguments_and_description_are_torchs():
+    ours = inspect.signature(DataLoader).parameters
+    torchs = inspect.signature(data.DataLoader).parameters
+    assert list(ours.values())[:-1] == list(torchs.values())
+    assert list(ours)[-1] == "exact_resize"
+    assert inspect.getdoc(data.DataLoader) in DataLoader.__doc__
+
+
+def test_type_checkers_see_all_of_torchs_arguments():
+    with open(millrace.torch._dataloader.__file__, encoding="utf-8") as file:
+        found = [f for f in ast.walk(ast.parse(file.read()))
+                 if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
+    seen = max(found, key=lambda f: len(f.args.args))
+    ours = [argument.arg for argument in seen.args.args]
+    torchs = inspect.signature(data.DataLoader.__init__).parameters.values()
+    assert ours == [p.name for p in torchs if p.kind == p.POSITIONAL_OR_KEYWORD]
+    assert {argument.arg for argument in seen.args.kwonlyargs} > {
+        p.name for p in torchs if p.kind == p.KEYWORD_ONLY}

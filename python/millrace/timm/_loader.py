@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any, Iterator
+from typing import Any, Generator
 
 import torch
 from timm.data import loader as timm_loader
@@ -47,8 +47,8 @@ def create_loader(*arguments: Any, **options: Any) -> Any:
         return loader
 
 
-create_loader.__signature__ = _SIGNATURE.replace(
-    return_annotation=Any)  # type: ignore[attr-defined]
+create_loader.__signature__ = _SIGNATURE.replace(  # type: ignore[attr-defined]
+    return_annotation=Any)
 
 
 def explain(loader: Any) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class _Finish:
         return options
 
 
-class _Loader(DataLoader):
+class _Loader(DataLoader[Any]):
     """millrace.torch's loader. finish: the work of timm's prefetcher; None: timm has no prefetcher
     here."""
 
@@ -234,7 +234,7 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
         self.mean, self.std = (torch.tensor([x * 255 for x in given[name]]).view(1, 3, 1, 1)
                                for name in ("mean", "std"))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Generator[Any, None, None]:
         for images, target in self.loader:
             moved = images.to(self.device, non_blocking=True), target.to(self.device,
                                                                          non_blocking=True)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import array
+import inspect
 import os
 import warnings
 import weakref
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeVar
 
 import torch
 from torch.utils import data
@@ -16,15 +17,23 @@ from torch.utils.data.distributed import DistributedSampler
 from torchvision import datasets
 
 from .. import Batch, Error, Loader
-from ._recipe import Recipe, Unknown, recognise
+from .._loader import find_caller
+from ._recipe import Recipe, recognise
 from ._source import open_source
+from ._words import Unknown
 
-
+_T = TypeVar("_T", covariant=True)
 _HELD = 2  # the batch of this step and of the one before, which the loop's variables still hold
 _MOST_SLOTS = 1024
 
 
-class DataLoader(data.DataLoader):
+def _make_signature(init: Any) -> inspect.Signature:
+    """torch's signature of __init__, followed by the arguments that only the drop-in has."""
+    torchs, ours = (inspect.signature(f).parameters for f in (data.DataLoader.__init__, init))
+    return inspect.Signature([*torchs.values(), ours["exact_resize"]])
+
+
+class DataLoader(data.DataLoader[_T]):
     """torch.utils.data.DataLoader: the same arguments, order and batches, from the library's
     workers.
 
@@ -34,11 +43,41 @@ class DataLoader(data.DataLoader):
     exact_resize=False accepts Pillow's resampling where a transform resizes tensors.
     """
 
-    def __init__(self, *arguments: Any, exact_resize: bool = True, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    if TYPE_CHECKING:  # torch's arguments; at run time those of the torch that is installed
+
+        def __init__(self,
+                     dataset: data.Dataset[_T],
+                     batch_size: int | None = 1,
+                     shuffle: bool | None = None,
+                     sampler: Iterable[Any] | None = None,
+                     batch_sampler: Iterable[Sequence[Any]] | None = None,
+                     num_workers: int = 0,
+                     collate_fn: Callable[[list[Any]], Any] | None = None,
+                     pin_memory: bool = False,
+                     drop_last: bool = False,
+                     timeout: float = 0,
+                     worker_init_fn: Callable[[int], None] | None = None,
+                     multiprocessing_context: Any = None,
+                     generator: torch.Generator | None = None,
+                     *,
+                     prefetch_factor: int | None = None,
+                     persistent_workers: bool = False,
+                     pin_memory_device: str = "",
+                     in_order: bool = True,
+                     exact_resize: bool = True) -> None:
+            ...
+    else:
+
+        def __init__(self, *arguments: Any, exact_resize: bool = True, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self._start(options.get("prefetch_factor"), exact_resize)
+
+        __init__.__signature__ = _make_signature(__init__)
+
+    def _start(self, prefetch_factor: int | None, exact_resize: bool) -> None:
         self._exact_resize = exact_resize
         self._pins = self.pin_memory and torch.cuda.is_available()
-        self._n_slots = _count_slots(options.get("prefetch_factor"), self.num_workers)
+        self._n_slots = _count_slots(prefetch_factor, self.num_workers)
         self._native: Loader | None = None
         self._present: weakref.ref[_Pass] | None = None
         self._recipe: Recipe | None = None
@@ -54,14 +93,14 @@ class DataLoader(data.DataLoader):
             return
         if self.worker_init_fn is not None:
             warnings.warn("millrace: worker_init_fn is not called: the workers run no Python",
-                          stacklevel=2)
+                          stacklevel=find_caller())
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next pass, which its random draws depend on. Otherwise it is the
         epoch after that of the previous pass. set_epoch() of a DistributedSampler sets it too."""
         self._draws.named = epoch
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self._recipe is not None:
             try:
                 if self._pid != os.getpid():  # a forked child, which has no workers
@@ -84,7 +123,8 @@ class DataLoader(data.DataLoader):
     def _leave(self, reason: Exception) -> None:
         """From now on load with torch's own DataLoader."""
         self._recipe, self._native, self._reason = None, None, str(reason)
-        warnings.warn(f"millrace: torch's own DataLoader is used: {reason}", stacklevel=3)
+        warnings.warn(f"millrace: torch's own DataLoader is used: {reason}",
+                      stacklevel=find_caller())
 
     def _lend(self, user: _Pass) -> Loader:
         """The native loader for a pass. It lives as long as this object. A pass that begins before
@@ -155,6 +195,9 @@ class DataLoader(data.DataLoader):
         return pin_memory(made) if self._pins else made
 
 
+DataLoader.__doc__ = f"{inspect.getdoc(DataLoader)}\n\n{inspect.getdoc(data.DataLoader)}"
+
+
 def _count_slots(prefetch_factor: int | None, n_workers: int) -> int | None:
     """The number of batches that torch's workers would read ahead, and those that the program
     holds. None unless the program sets prefetch_factor: torch's default of 2 for each worker takes
@@ -193,7 +236,7 @@ class _Draws:
         return (named + (self._repeats << 32)) % (1 << 64)  # torch takes negative epochs too
 
 
-def _find_batches(loader: data.DataLoader) -> data.BatchSampler:
+def _find_batches(loader: data.DataLoader[Any]) -> data.BatchSampler:
     batches = loader.batch_sampler
     if loader.batch_size is None and batches is None:
         raise Unknown("batch_size None")
@@ -208,7 +251,7 @@ class _Pass:
     """One epoch. torch draws its base seed first. Its samplers draw at the first index: at once if
     there are workers, otherwise at the first batch."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
         # persistent workers keep their seed
         if loader._draws.seed is None or not loader.persistent_workers:
@@ -249,7 +292,7 @@ class _Pass:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds") from None
 
 
-def explain(loader: data.DataLoader) -> dict[str, Any]:
+def explain(loader: data.DataLoader[Any]) -> dict[str, Any]:
     """How a DataLoader loads: {"native": bool, "reason": why it is not native, or how its pixels
     differ with exact_resize=False, "transform": the text of the millrace transform}."""
     recipe, reason = getattr(loader, "_recipe", None), getattr(loader, "_reason",

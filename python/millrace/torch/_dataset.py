@@ -13,7 +13,7 @@ from .. import Dataset as Native
 from .. import Loader
 
 
-class Dataset(data.Dataset):
+class Dataset(data.Dataset[tuple[Any, int]]):
     """Images and labels of a spec, for DataLoader: Dataset("pack:photos.pack", transform) in place
     of an ImageFolder.
 

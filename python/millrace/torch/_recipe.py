@@ -154,6 +154,8 @@ def _is_known(t: Any) -> bool:
 def _class_of(t: Any) -> str:
     """The name of a class of torchvision or timm. Subclasses are refused: they may do something
     else."""
+    if isinstance(t, torch.nn.Identity):
+        return "Identity"
     if not _is_known(t):
         raise Unknown(f"the transform {type(t).__name__}")
     needs(not getattr(t, "_forward_hooks", None) and not getattr(t, "_forward_pre_hooks", None),
@@ -219,7 +221,7 @@ class _Writer:
 
     def add(self, t: Any) -> None:
         t = _unwrap(t)
-        name = _class_of(t) if not isinstance(t, torch.nn.Identity) else "Identity"
+        name = _class_of(t)
         if name == "Compose":
             for inner in t.transforms:
                 self.add(inner)

@@ -12,6 +12,7 @@ import weakref
 from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy
+from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import Subset
 from torchvision import datasets
 from torchvision.datasets.folder import default_loader
@@ -25,7 +26,7 @@ _SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"
              ) + (".tif", ".tiff") * ("tiff" in _FEATURES) + (".webp", ) * ("webp" in _FEATURES)
 
 
-class ImageFolder(datasets.ImageFolder):
+class ImageFolder(datasets.ImageFolder, TorchDataset[tuple[Any, int]]):
     """torchvision's ImageFolder, unchanged. DataLoader recognises both."""
 
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a loader for type checkers. tests/python/test_types.py compares them with the
+library's table."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable, Literal, TypedDict
+
+
+class LoaderOptions(TypedDict, total=False):
+    """The options of Loader by name; <millrace/loader.h> describes them. None is the default.
+
+    For functions that pass options on: def load(**options: Unpack[millrace.LoaderOptions]).
+    """
+
+    batch_size: int | None
+    dtype: object
+    layout: Literal["nchw", "nhwc"] | None
+    pad_channels: Literal[0, 4, 8] | None
+    soft_labels: int | None
+    drop_last: bool | None
+    allow_empty_epoch: bool | None
+    ragged: bool | None
+    max_row_bytes: int | str | None
+    rank: int | None
+    world_size: int | None
+    tail: Literal["pad", "drop", "exact"] | None
+    order: Literal["torch", "keyed"] | None
+    seed: int | None
+    epoch: int | None
+    n_epochs: int | None
+    no_shuffle: bool | None
+    allow_same_epoch: bool | None
+    no_replacement: bool | None
+    repeat: int | None
+    repeat_form: Literal["torchvision", "timm"] | None
+    n_draws: int | None
+    weights: str | os.PathLike[str] | None
+    weight_values: Iterable[float] | None
+    num_workers: int | Literal["none"] | None
+    start: Literal["exec", "fork", "thread"] | None
+    nice: int | None
+    affinity: Literal["none", "spread", "list"] | None
+    affinity_cpus: Iterable[int] | None
+    reader: Literal["auto", "uring", "pread"] | None
+    jpeg_decoder: Literal["auto", "stock"] | None
+    read_ahead: int | None
+    n_slots: int | None
+    wait_when_lent: bool | None
+    no_huge_pages: bool | None
+    verify_packs: bool | None
+    on_error: Literal["fail", "skip", "zero"] | None
+    time_limit_ms: int | None
+    max_file_bytes: int | str | None
+    max_pixels: int | None
+    device: object
+    devices: Iterable[object] | None
+    n_buffers: int | None
+    label_device: object
+    pin_memory: bool | None
+    finish_on_host: bool | None
+    with_timing: bool | None
+    trace: str | os.PathLike[str] | None
+    cache_slowdown: int | Literal["idle"] | None
+    cache_form: Literal["auto", "index", "dct"] | None
+    cache: str | os.PathLike[str] | None
+    cache_bytes: int | str | None
