@@ -411,9 +411,18 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
     atomic_fetch_add_explicit(&maker->record->beat, 1, memory_order_relaxed);
     if (maker->job.callbacks)
         return make_from_callback(maker, job, error);
-    bool is_read = read && read->index == job->index;
-    mr_status status =
-        is_read ? make_from_read(maker, job, read, error) : read_and_make(maker, job, false, error);
+    /*
+     * A candidate that has crashed a worker is made from its whole file, because the cache's entry
+     * or the marks may be bad while the file is good.
+     */
+    bool plain = mr_place_blame(job->word) >= MR_BLAME_CRASH;
+    mr_status status = MR_PENDING;
+    if (!plain && read && read->index == job->index)
+        status = make_from_read(maker, job, read, error);
+    else if (!plain)
+        status = read_and_make(maker, job, false, error);
+    else
+        mr_worker_cache_drop(maker->cache, job->index);
     return status == MR_PENDING ? read_and_make(maker, job, true, error) : status;
 }
 
@@ -460,12 +469,6 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
     bool tried = false;
     while (choose_candidate(maker, job, skip_known(maker, job))) {
         tried = true;
-        /*
-         * A candidate that has crashed a worker is made from its file, because the cache's entry
-         * may be bad while the file is good.
-         */
-        if (mr_place_blame(job->word) >= MR_BLAME_CRASH)
-            mr_worker_cache_drop(maker->cache, job->index);
         mr_status status = try_candidate(maker, job, read, &error);
         if (status == MR_OK) {
             finish_sample(job);

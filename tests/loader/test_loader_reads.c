@@ -2,10 +2,12 @@
 /*
  * For each sample its parts are looked up once, and each of its files is opened once at most,
  * wherever the sample is: in a folder, in a pack with or without marks, in a cache of either form.
- * The linker redirects the calls (--wrap).
+ * An entry of the cache that crashes a worker is used once. The linker redirects the calls
+ * (--wrap).
  */
 #include "tests/loader/rig.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "base/regular_file.h"
 #include "cache/cache_log.h"
 #include "dataset/catalog.h"
+#include "loader/workers/worker_cache.h"
 #include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
@@ -23,6 +26,10 @@
 #include <millrace/pack.h>
 
 enum { N = 128, BATCH = 8, N_SLOTS = 3 };
+
+/* A forked worker dies when it is about to use this sample's entry in the cache; -1: none. */
+static int64_t deadly_index = -1;
+static pid_t parent;
 
 /* Calls since the beginning of a run. All workers are threads. */
 static struct {
@@ -37,6 +44,10 @@ int __real_mr_catalog_path(const struct mr_catalog *catalog, uint64_t file,
                            char path_out[MR_CATALOG_PATH]);
 int __real_mr_regular_file_open(int folder, const char *name, int flags, struct stat *st_out);
 bool __real_mr_cache_log_read(int log, uint64_t at, uint32_t kind, uint8_t *buffer);
+bool __real_mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                                  const struct mr_read *read);
+bool __wrap_mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                                  const struct mr_read *read);
 void __wrap_mr_catalog_parts(const struct mr_catalog *catalog, int64_t index, uint64_t max_bytes,
                              struct mr_part_list *list_out);
 mr_status __wrap_mr_catalog_packed(const struct mr_catalog *catalog, int64_t index,
@@ -77,6 +88,14 @@ bool __wrap_mr_cache_log_read(int log, uint64_t at, uint32_t kind, uint8_t *buff
 {
     calls.records++;
     return __real_mr_cache_log_read(log, at, kind, buffer);
+}
+
+bool __wrap_mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                                  const struct mr_read *read)
+{
+    if (job->index == deadly_index && getpid() != parent)
+        raise(SIGSEGV);
+    return __real_mr_worker_cache_check(cache, job, read);
 }
 
 static char *make_folder(void)
@@ -229,12 +248,42 @@ static void samples_of_a_cache_are_looked_up_once(void **state)
     mr_test_folder_remove(caches);
 }
 
+/* The entry was read ahead, before the worker knew that it had crashed another one. */
+static void a_sample_that_crashed_a_worker_is_made_from_its_file(void **state)
+{
+    (void)state;
+    static const mr_cache_form forms[] = {MR_CACHE_FORM_DCT, MR_CACHE_FORM_INDEX};
+    char *folder = make_folder(), *caches = mr_test_folder_create();
+    mr_dataset *dataset = open_dataset("imagefolder", folder);
+    parent = getpid();
+    sleep(1); /* files that have just been written are not cached */
+    for (unsigned i = 0; i < 2; i++) {
+        char path[256];
+        mr_loader_options options = make_options(MR_READER_AUTO);
+        unsigned n_tries = 0;
+        snprintf(path, sizeof path, "%s/%u", caches, i);
+        options.cache = path;
+        options.cache_form = forms[i];
+        options.cache_slowdown = 100;
+        while (run(dataset, &options) < N)
+            assert_in_range(++n_tries, 1, 200);
+        options.start = MR_START_FORK;
+        deadly_index = 40;
+        assert_true(run(dataset, &options) > 0); /* each batch arrives, so no sample is damaged */
+        deadly_index = -1;
+    }
+    mr_dataset_destroy(dataset);
+    mr_test_folder_remove(folder);
+    mr_test_folder_remove(caches);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_a_folder_are_opened_once),
         cmocka_unit_test(samples_of_a_pack_are_looked_up_once),
         cmocka_unit_test(samples_of_a_cache_are_looked_up_once),
+        cmocka_unit_test(a_sample_that_crashed_a_worker_is_made_from_its_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
