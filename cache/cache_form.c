@@ -43,6 +43,7 @@ uint64_t mr_cache_form_estimate(const struct mr_catalog *catalog)
         if (mr_cache_key_stat(catalog, (int64_t)index, &version) != 0)
             continue;
         bytes += (double)mr_cache_key_range(catalog, (int64_t)index, &version).len;
+        bytes += (double)mr_cache_key_member_bytes(catalog, (int64_t)index) * 100 / DCT_PERCENT;
         n_seen++;
     }
     if (n_seen == 0)

@@ -127,11 +127,26 @@ int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
     for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
         bool is_file = !mr_catalog_has_members(catalog) && members[k].len > 0;
         int rc = is_file ? stat_file(catalog, members[k].file, &version) : -ENOENT;
-        if (rc < 0 && rc != -ENOENT)
+        if (rc < 0 &&
+            !(rc == -ENOENT && (!is_file || mr_catalog_may_lack(catalog, members[k].file))))
             return rc;
         stamps_out[k] = rc == 0 ? mr_cache_key_stamp(&version) : 0;
     }
     return 0;
+}
+
+uint64_t mr_cache_key_member_bytes(const struct mr_catalog *catalog, int64_t index)
+{
+    struct mr_extent members[MR_MAX_MEMBERS];
+    struct mr_cache_version version;
+    uint64_t bytes = 0;
+    mr_catalog_members(catalog, index, members);
+    for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++)
+        if (members[k].len != MR_LEN_UNKNOWN)
+            bytes += members[k].len;
+        else if (stat_file(catalog, members[k].file, &version) == 0)
+            bytes += version.file_bytes;
+    return bytes;
 }
 
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out)

@@ -48,6 +48,9 @@ uint64_t mr_cache_key_stamp(const struct mr_cache_version *version);
 int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
                         uint64_t stamps_out[MR_MAX_MEMBERS]);
 
+/* The bytes of the further members of a sample; of those that can be found. */
+uint64_t mr_cache_key_member_bytes(const struct mr_catalog *catalog, int64_t index);
+
 /* The range of the image in a file of this version: all of it, or a member of a shard. */
 struct mr_cache_range {
     uint64_t file; /* number for mr_catalog_path() */

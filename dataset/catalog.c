@@ -193,6 +193,11 @@ int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_o
     return catalog->ops->path(catalog, file, path_out);
 }
 
+bool mr_catalog_may_lack(const struct mr_catalog *catalog, uint64_t file)
+{
+    return catalog->ops->may_lack && catalog->ops->may_lack(catalog, file);
+}
+
 bool mr_catalog_is_file(const struct mr_catalog *catalog, uint64_t file, const struct stat *st)
 {
     return !catalog->ops->is_file || catalog->ops->is_file(catalog, file, st);

@@ -73,6 +73,8 @@ mr_status mr_catalog_restrict(const struct mr_catalog *catalog, int64_t index, u
 /* The path of a file with its NUL, absolute or relative to the root. Returns 0 or -ENAMETOOLONG. */
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file,
                     char path_out[MR_CATALOG_PATH]);
+/* True if the file is that of a member that its sample may lack. It was found not to exist. */
+bool mr_catalog_may_lack(const struct mr_catalog *catalog, uint64_t file);
 /*
  * True if the opened file is still the one that the catalog was made from. If not, the offsets in
  * the catalog are wrong.

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "dataset/catalog_region.h"
 
@@ -39,6 +40,15 @@ static const char *next_text(const char *text)
     return text + strlen(text) + 1;
 }
 
+/* The folder of member k; its suffix follows. */
+static const char *member_folder(const struct mr_catalog *catalog, uint64_t k)
+{
+    const char *folder = mr_catalog_region_section(catalog, MR_SECTION_EXTRA);
+    for (; k > 0; k--)
+        folder = next_text(next_text(folder));
+    return folder;
+}
+
 /*
  * Turn the path of an image into that of its member k: the member's folder, the path up to its last
  * dot, the member's suffix. In place, because callers may have little stack.
@@ -46,9 +56,7 @@ static const char *next_text(const char *text)
 static int turn_into_member(const struct mr_catalog *catalog, uint64_t k,
                             char path[MR_CATALOG_PATH])
 {
-    const char *folder = mr_catalog_region_section(catalog, MR_SECTION_EXTRA);
-    for (; k > 0; k--)
-        folder = next_text(next_text(folder));
+    const char *folder = member_folder(catalog, k);
     const char *suffix = next_text(folder);
     const char *dot = strrchr(path, '.'); /* mr_imagefolder_is_image() has found it */
     size_t stem_len = dot ? (size_t)(dot - path) : 0;
@@ -60,6 +68,14 @@ static int turn_into_member(const struct mr_catalog *catalog, uint64_t k,
     path[start - 1] = '/';
     memcpy(path + start + stem_len, suffix, suffix_len + 1);
     return 0;
+}
+
+/* A sample may lack a member, but the member's folder must exist. */
+static bool may_lack(const struct mr_catalog *catalog, uint64_t file)
+{
+    struct stat st;
+    uint64_t n = catalog->header->n_files;
+    return file >= n && stat(member_folder(catalog, file / n - 1), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static int find_path(const struct mr_catalog *catalog, uint64_t file,
@@ -85,6 +101,7 @@ const struct mr_catalog_ops mr_catalog_folder_ops = {
     .image = mr_catalog_region_whole_file,
     .members = mr_catalog_region_member_files,
     .path = find_path,
+    .may_lack = may_lack,
     .name = mr_catalog_region_file_name,
     .label = find_label,
 };

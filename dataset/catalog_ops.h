@@ -61,6 +61,8 @@ struct mr_catalog_ops {
     void (*members)(const struct mr_catalog *catalog, int64_t index,
                     struct mr_extent members_out[MR_MAX_MEMBERS]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
+    /* NULL: a file that does not exist is damage. */
+    bool (*may_lack)(const struct mr_catalog *catalog, uint64_t file);
     /* NULL: any file at the path is accepted. */
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);

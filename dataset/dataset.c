@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/options.h"
 #include "dataset/callbacks.h"
 #include "dataset/file.h"
@@ -49,6 +50,29 @@ static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec,
     return status < 0 ? status : mr_catalog_attach(dataset->fds, &dataset->catalog, error);
 }
 
+/* A member that all of the first images lack probably has a wrong suffix or folder. */
+static void look_for_members(const struct mr_catalog *catalog)
+{
+    enum { N_LOOKED = 100 };
+    const struct mr_sample_kind *kind = mr_catalog_kind(catalog);
+    int64_t n = mr_catalog_count(catalog) < N_LOOKED ? mr_catalog_count(catalog) : N_LOOKED;
+    for (uint32_t k = 0; k < kind->n_extra; k++) {
+        char first[MR_CATALOG_PATH], path[MR_CATALOG_PATH];
+        int64_t i = 0;
+        for (; i < n; i++) {
+            struct mr_extent members[MR_MAX_MEMBERS];
+            mr_catalog_members(catalog, i, members);
+            if (!mr_catalog_may_lack(catalog, members[k].file) ||
+                mr_catalog_path(catalog, members[k].file, i == 0 ? first : path) != 0 ||
+                faccessat(mr_catalog_root(catalog), i == 0 ? first : path, F_OK, 0) == 0)
+                break;
+        }
+        if (i == n && n > 0)
+            mr_log_line(MR_LOG_WARNING, "the first %" PRId64 " images have no '%s': no %s, ...", n,
+                        kind->extra[k].name, first);
+    }
+}
+
 mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
                           mr_dataset **dataset_out, mr_error *error)
 {
@@ -72,10 +96,12 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
     status = alloc_dataset(&dataset, error);
     if (status == MR_OK) {
         status = open_kind(dataset, &parsed, &resolved, error);
-        if (status < 0)
+        if (status < 0) {
             mr_dataset_destroy(dataset);
-        else
+        } else {
+            look_for_members(dataset->catalog);
             *dataset_out = dataset;
+        }
     }
     mr_spec_fini(&parsed);
     return status;

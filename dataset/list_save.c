@@ -111,7 +111,13 @@ static void write_classes(FILE *file, const struct mr_catalog *catalog)
     end_line(file, name);
 }
 
-/* Write the paths of the further members. */
+static bool is_lacking(const struct mr_catalog *catalog, uint64_t file, const char *path)
+{
+    return faccessat(mr_catalog_root(catalog), path, F_OK, 0) != 0 && errno == ENOENT &&
+           mr_catalog_may_lack(catalog, file);
+}
+
+/* Write the paths of the further members; an empty field for one that the sample lacks. */
 static mr_status write_members(const struct output *output, const struct mr_catalog *catalog,
                                int64_t index, mr_error *error)
 {
@@ -124,6 +130,8 @@ static mr_status write_members(const struct output *output, const struct mr_cata
         if (rc < 0)
             return fail_path(index, rc, error);
         putc_unlocked('\t', output->file);
+        if (*path && is_lacking(catalog, members[k].file, path))
+            path[0] = '\0';
         if (*path)
             write_path(output, mr_catalog_absolute_root(catalog), path);
     }

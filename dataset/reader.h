@@ -8,7 +8,8 @@
  * they finish in any order, and so do the parts of one. A reap without waiting that returns false
  * means "not yet", which is no error. If a part fails for a while (today: for lack of a descriptor
  * or of memory for the call), the reader tries it again, as often as it decides, until it succeeds
- * or patience_ms have passed. MR_ERR_DAMAGED is a fault of the sample, which the policy for damaged
+ * or patience_ms have passed; today's readers sleep meanwhile, even in a reap without waiting.
+ * MR_ERR_DAMAGED is a fault of the sample, which the policy for damaged
  * samples is for; all other errors are faults of this machine.
  */
 #ifndef DATASET_READER_H

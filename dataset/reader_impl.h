@@ -101,6 +101,14 @@ static inline bool mr_reader_is_loose(const struct mr_reader *reader,
     return part->want->extent.file < reader->n_loose;
 }
 
+/* True if the sample may lack this part, whose file does not exist. */
+static inline bool mr_reader_may_lack(const struct mr_reader *reader,
+                                      const struct mr_reader_part *part)
+{
+    return part->want->purpose == MR_FOR_MEMBER && mr_reader_is_loose(reader, part) &&
+           mr_catalog_may_lack(reader->catalog, part->want->extent.file);
+}
+
 /* True if the file of the part is not in the catalog: it is one of options.other_files. */
 static inline bool mr_reader_is_other(const struct mr_reader *reader,
                                       const struct mr_reader_part *part)

@@ -226,8 +226,8 @@ static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part
     if (extent->len == 0)
         return MR_OK;
     int fd = open_part(reader, part, &cached, to_end ? &size : NULL);
-    if (fd == -ENOENT && part->want->purpose == MR_FOR_MEMBER && mr_reader_is_loose(reader, part))
-        return MR_OK; /* the sample does not have this file */
+    if (fd == -ENOENT && mr_reader_may_lack(reader, part))
+        return MR_OK;
     if (fd < 0)
         return fail_os(reader, part, -fd);
     mr_status status = to_end ? read_rest(reader, part, fd, size) : read_exactly(reader, part, fd);
@@ -255,14 +255,15 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
 }
 
 /*
- * Announce large extents of shards, and marks, so the disk fetches all parts of a sample at the
- * same time.
+ * Announce large extents of shards, marks, and what a cache has of a sample, so the disk fetches
+ * all parts of a sample at the same time, and several samples.
  */
 void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part)
 {
     const struct mr_extent *extent = &part->want->extent;
-    if (!mr_reader_is_loose(reader, part) && extent->len != MR_LEN_UNKNOWN &&
-        (extent->len >= ADVISE_BYTES || part->want->purpose == MR_FOR_MARKS))
+    bool counts = extent->len >= ADVISE_BYTES || part->want->purpose == MR_FOR_MARKS ||
+                  mr_reader_is_other(reader, part);
+    if (!mr_reader_is_loose(reader, part) && extent->len != MR_LEN_UNKNOWN && counts)
         advise_extent(reader, extent);
     mr_reader_push_slow(reader, part);
 }

@@ -330,7 +330,11 @@ static bool end_shard(struct mr_reader *reader, struct mr_reader_part *part, str
 /* Called when all completions of a round have arrived. */
 static void end_round(struct mr_reader *reader, struct mr_reader_part *part, struct flight *flight)
 {
-    bool good = false;
+    bool good = false, opens = flight->round == ROUND_DIRECT || flight->round == ROUND_OPEN;
+    if (opens && flight->results[OPEN] == -ENOENT && mr_reader_may_lack(reader, part)) {
+        mr_reader_finish(reader, part, MR_OK, 0);
+        return;
+    }
     switch (flight->round) {
     case ROUND_DIRECT: good = end_direct(reader, part, flight); break;
     case ROUND_OPEN: good = end_open(reader, part, flight); break;

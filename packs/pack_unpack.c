@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "dataset/imagefolder.h"
 #include "dataset/pack_index.h"
 #include "packs/pack_job.h"
 #include "packs/pack_sample_name.h"
@@ -126,8 +127,10 @@ static void note_damage(struct unpacking *unpacking, struct mr_pipeline_item *it
     mr_pack_job_damage(job, item->index, item->error.text);
 }
 
-/* The name of a member's file: in place of the ending of the sample's name it has that of the
- * member. */
+/*
+ * The name of a member's file: in place of the ending of the sample's name it has that of the
+ * member, and one more if it would be taken for an image.
+ */
 static mr_status make_member_name(const struct unpacking *unpacking,
                                   const struct mr_pipeline_item *item, uint32_t k,
                                   char name_out[MR_CATALOG_PATH], mr_error *error)
@@ -138,6 +141,8 @@ static mr_status make_member_name(const struct unpacking *unpacking,
     size_t stem = dot ? (size_t)(dot - name) : strlen(name);
     int len =
         snprintf(name_out, MR_CATALOG_PATH, "%.*s.%s", (int)stem, name, job->kind->extra[k].name);
+    if (len > 0 && len < MR_CATALOG_PATH && mr_imagefolder_is_image(name_out))
+        len += snprintf(name_out + len, (size_t)(MR_CATALOG_PATH - len), ".member");
     if (len < 0 || len >= MR_CATALOG_PATH || !mr_pack_sample_name_is_safe(name_out))
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "its member '%s' cannot have the name of a file beside '%s'",

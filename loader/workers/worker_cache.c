@@ -91,10 +91,8 @@ bool mr_worker_cache_list(struct mr_worker_cache *cache, struct mr_sample_job *j
     if (!cache || !mr_cache_use_find(cache->use, job->tag, job->index, &job->hit))
         return false;
     if (mr_plan_runner_range(cache->source->runner, &job->hit.image, &job->draws, &offset, &len,
-                             &unused) != MR_OK) {
-        mr_cache_use_drop(cache->use, job->index);
-        return false;
-    }
+                             &unused) != MR_OK)
+        return false; /* the file will say whether it is the entry's fault or the image's */
     mr_catalog_parts(cache->source->catalog, job->index, cache->source->max_bytes, list_out);
     job->is_packed = job->is_from_cache = true;
     job->has_marks = false;
@@ -113,7 +111,7 @@ bool mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample
     if (job->has_marks && !mr_cache_use_is_current(cache->use, job->index, &job->hit))
         return false;
     /* without marks, all parts are from the cache */
-    if (!entry->bytes || (!job->has_marks && read->status != MR_OK))
+    if (read->status == MR_ERR_DAMAGED && (!entry->bytes || !job->has_marks))
         mr_cache_use_drop(cache->use, job->index);
     return read->status == MR_OK &&
            (job->hit.is_checked || mr_cache_use_check(cache->use, job->index, &job->hit, entry,

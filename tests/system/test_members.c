@@ -413,6 +413,80 @@ static void a_wrong_member_is_damage_and_its_file_is_named(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static struct mr_test_epoch load_damaged(const char *spec, mr_reader_kind reader)
+{
+    mr_dataset *dataset = mr_test_dataset(spec);
+    mr_loader_options o = base_options(MR_NO_WORKERS);
+    o.on_error = MR_ON_ERROR_SKIP;
+    o.reader = reader;
+    mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+    check_epoch(loader, 0);
+    assert_int_equal(rename(at("masks"), at("away")), 0);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 7);
+    assert_int_equal(rename(at("away"), at("masks")), 0);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    return epoch;
+}
+
+/* The folder of the masks is gone after the dataset was opened. */
+static void a_folder_that_is_gone_is_not_a_sample_without_the_member(void **state)
+{
+    (void)state;
+    static const mr_reader_kind readers[] = {MR_READER_AUTO, MR_READER_PREAD};
+    char spec[SPEC];
+    snprintf(spec, sizeof spec, "imagefolder:%s?extra=seg:%d:.png:%s,note:%d:_n.txt:%s",
+             at("photos"), MAX, at("masks"), MAX, at("no:tes%2C"));
+    for (size_t i = 0; i < 2; i++) {
+        struct mr_test_epoch epoch = load_damaged(spec, readers[i]);
+        assert_int_equal(epoch.n_failures, (N + 6) / 7); /* no sample of any batch is good */
+        assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
+        assert_words(epoch.first_error.text, "masks/");
+        mr_test_epoch_free(&epoch);
+    }
+}
+
+static void a_file_that_a_list_names_must_exist(void **state)
+{
+    (void)state;
+    char spec[SPEC];
+    const char *text = "photos/a/002.jpg\t0\tmasks/a/nowhere.png\t\n";
+    mr_test_folder_write(folder, "short.txt", text, strlen(text));
+    write_spec(spec, "list", "short.txt", "extra=seg:64,note:64");
+    mr_dataset *dataset = mr_test_dataset(spec);
+    mr_loader_options o = base_options(MR_NO_WORKERS);
+    o.batch_size = 1;
+    o.on_error = MR_ON_ERROR_FAIL;
+    mr_loader *loader = mr_test_loader(dataset, "train:24", &o);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+    assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
+    assert_words(epoch.first_error.text, "masks/a/nowhere.png");
+    mr_test_epoch_free(&epoch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+}
+
+static void keep_line(void *user, mr_log_level level, const char *line)
+{
+    assert_int_equal(level, MR_LOG_WARNING);
+    snprintf(user, PATH, "%s", line);
+}
+
+static void a_member_that_no_image_has_is_logged(void **state)
+{
+    (void)state;
+    char spec[SPEC], line[PATH] = "";
+    mr_log_set(keep_line, line);
+    mr_dataset_destroy(open_folder());
+    assert_string_equal(line, "");
+    snprintf(spec, sizeof spec, "imagefolder:%s?extra=seg:%d:.pgn:%s", at("photos"), MAX,
+             at("masks"));
+    mr_dataset_destroy(mr_test_dataset(spec));
+    mr_log_set(NULL, NULL);
+    assert_words(line, "have no 'seg': no ");
+    assert_words(line, "masks/a/000.pgn");
+}
+
 static void expect_same_file(const char *a, const char *b)
 {
     char command[4 * PATH + 16];
@@ -480,6 +554,27 @@ static void unpacked_members_stand_beside_their_images(void **state)
     mr_dataset_destroy(dataset);
 }
 
+/* The member would get the name of the image's file, and be taken for an image. */
+static void an_unpacked_member_is_never_taken_for_an_image(void **state)
+{
+    (void)state;
+    char spec[SPEC];
+    mr_error error = {0};
+    mr_pack_options options = MR_PACK_OPTIONS_INIT;
+    snprintf(spec, sizeof spec, "imagefolder:%s?extra=jpg:%d:.png:%s", at("photos"), MAX,
+             at("masks"));
+    options.encoding = MR_PACK_JPEG;
+    mr_dataset *dataset = mr_test_dataset(spec);
+    assert_ok(mr_dataset_pack(dataset, at("jpgs"), &options, NULL, &error), &error);
+    mr_dataset_destroy(dataset);
+    write_spec(spec, "pack", "jpgs", "");
+    dataset = mr_test_dataset(spec);
+    assert_ok(mr_pack_unpack(dataset, at("jpgfiles"), NULL, NULL, &error), &error);
+    mr_dataset_destroy(dataset);
+    expect_same_file(at("jpgfiles/a/002.jpg"), at("photos/a/002.jpg"));
+    expect_same_file(at("jpgfiles/a/002.jpg.member"), at("masks/a/002.png"));
+}
+
 /* The last byte of the shard is one of the last sample's last member. */
 static void an_altered_member_is_found_by_its_checksum(void **state)
 {
@@ -516,8 +611,12 @@ int main(void)
         cmocka_unit_test(cached_members_are_used_until_their_files_change),
         cmocka_unit_test(an_altered_member_in_the_cache_costs_the_entry_only),
         cmocka_unit_test(a_wrong_member_is_damage_and_its_file_is_named),
+        cmocka_unit_test(a_folder_that_is_gone_is_not_a_sample_without_the_member),
+        cmocka_unit_test(a_file_that_a_list_names_must_exist),
+        cmocka_unit_test(a_member_that_no_image_has_is_logged),
         cmocka_unit_test(packs_of_packs_have_the_members),
         cmocka_unit_test(unpacked_members_stand_beside_their_images),
+        cmocka_unit_test(an_unpacked_member_is_never_taken_for_an_image),
         cmocka_unit_test(an_altered_member_is_found_by_its_checksum),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
