@@ -3,10 +3,8 @@
 recognised.
 """
 import ast
-import copy
 import inspect
 import os
-import pickle
 import signal
 import warnings
 
@@ -70,65 +68,60 @@ def test_a_folder_is_a_torchvision_folder(folder):
     assert isinstance(DataLoader(folder), data.DataLoader)
 
 
-def in_child(work):
-    """What work() returns, as text, in a forked child."""
-    from_child, to_parent = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            words = repr(work())
-        except BaseException as error:
-            words = repr(error)
-        os.write(to_parent, words.encode())
-        os._exit(0)
-    os.close(to_parent)
-    with open(from_child, encoding="utf-8") as pipe:
-        words = pipe.read()
-    os.waitpid(child, 0)
-    return words
+class Shard:
+    """A batch sampler around another one, like Accelerate's BatchSamplerShard."""
+
+    def __init__(self, batch_sampler, world, rank):
+        self.batch_sampler, self.world, self.rank = batch_sampler, world, rank
+
+    def __len__(self):
+        return len(range(self.rank, len(self.batch_sampler), self.world))
+
+    def __iter__(self):
+        return (b for i, b in enumerate(self.batch_sampler) if i % self.world == self.rank)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_forked_child_starts_anew(folder, workers):
-    """Also after the parent has taken a batch, and the parent continues."""
-    subset, options, found = data.Subset(folder, range(
-        1, 18)), {"batch_size": 4, "shuffle": True, "num_workers": workers}, []
-    ours, torchs = DataLoader(subset, **options), data.DataLoader(subset, **options)
-    for loader in (ours, torchs):
-        torch.manual_seed(5)
-        assert len(next(iter(loader))[0]) == 4
-        found.append(
-            in_child(lambda: [(y.tolist(), x.sum().item()) for _ in range(2) for x, y in loader]))
-        found.append(repr([(y.tolist(), x.sum().item()) for x, y in loader]))
-    assert found[:2] == found[2:] and "Error" not in found[0]
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_batch_samplers_of_one_size(folder, workers, drop_last):
+    inner = data.BatchSampler(data.RandomSampler(folder), 4, drop_last)
+    for batches in ([[3, 1], [0, 20], [5]], [], [[7]], Shard(inner, 2, 0), Shard(inner, 2, 1),
+                    Shard(Shard(inner, 1, 0), 3, 2)):
+        assert_same(folder, n=3, batch_sampler=batches, num_workers=workers)
 
 
-def prepare(loader):
-    """What Accelerate's prepare() does with a DataLoader (0.20.3 to 1.15.0)."""
-    if getattr(loader, "_is_accelerate_prepared", False):
-        return loader
-    made = data.DataLoader(loader.dataset,
-                           batch_sampler=loader.batch_sampler,
-                           num_workers=loader.num_workers,
-                           collate_fn=loader.collate_fn)
-    made._is_accelerate_prepared = True
-    return made
+def test_the_size_of_a_batch_samplers_batches_may_change(folder):
+    sampler = [[0, 1, 2], [3, 4, 5]]
+    loader = DataLoader(folder, batch_sampler=sampler, num_workers=1)
+    assert [len(y) for _, y in loader] == [3, 3]
+    sampler[:] = [[0, 1], [2]]
+    assert [len(y) for _, y in loader] == [2, 1]
+    assert explain(loader)["native"]
 
 
-def test_accelerate_says_that_it_drops_millrace(folder):
-    loader = DataLoader(folder, batch_size=4)
-    with pytest.warns(UserWarning, match="do not pass it to prepare"):
-        assert type(prepare(loader)) is data.DataLoader
-    loader._is_accelerate_prepared = True
-    assert prepare(loader) is loader
-    with pytest.raises(AttributeError, match="no_such_name"):
-        loader.no_such_name
+class Endless(Shard):
+    def __iter__(self):
+        while True:
+            yield from self.batch_sampler
 
 
-def test_accelerate_may_have_what_torch_loads(folder):
-    with pytest.warns(UserWarning, match="batch_size None"):
-        loader = DataLoader(folder, batch_size=None)
-    prepare(loader)  # pytest makes millrace's warnings errors
+@pytest.mark.parametrize("batches, reason", [
+    ([[0, 1], [2], [3, 4]], "the batch sampler list, whose batches before the last differ in size"),
+    ([[0], [1, 2]], "differ in size"), ([[0, 1], [0, "a"]], "cannot read"),
+    (Endless([[0, 1]], 1, 0), "Endless, which yields more batches than its length of 1")
+])
+def test_other_batch_samplers_are_torchs(folder, batches, reason):
+    loader = DataLoader(folder, batch_sampler=batches)
+    with pytest.warns(UserWarning, match="torch's own DataLoader is used") as seen:
+        assert next(iter(loader))[1].tolist() == [folder.samples[i][1] for i in next(iter(batches))]
+    assert reason in explain(loader)["reason"]
+    assert (len(seen), seen[0].filename) == (1, __file__)
+
+
+def test_samplers_without_a_length_are_torchs(folder, reason_of):
+    assert "the sampler tuple_iterator, which has no length" in reason_of(sampler=iter((0, 1)))
+    assert "the batch sampler generator, which has no length" in reason_of(
+        batch_sampler=([i] for i in range(3)))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -286,19 +279,6 @@ def test_batches_may_be_kept(folder):
     loader = DataLoader(folder, num_workers=1)
     kept = list(loader)
     assert [y.item() for _, y in kept] == [label for _, label in folder.samples]
-
-
-@pytest.mark.parametrize("duplicate",
-                         [copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
-def test_a_loader_may_be_copied_and_pickled(folder, duplicate):
-    loader = DataLoader(data.Subset(folder, [20, 3, 11, 7]), batch_size=2, num_workers=1)
-    expected = list(loader)  # its workers run now
-    other = duplicate(loader)
-    assert explain(other) == explain(loader)
-    for (x, y), (u, v) in zip(expected, list(other)):
-        assert torch.equal(x, u)
-        assert torch.equal(y, v)
-    assert len(list(loader)) == 2
 
 
 def test_warnings_are_of_the_programs_line(folder):

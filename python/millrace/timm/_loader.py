@@ -7,6 +7,7 @@ and mix.
 
 from __future__ import annotations
 
+import array
 import inspect
 import warnings
 from typing import Any, Generator
@@ -191,26 +192,37 @@ class _Loader(DataLoader[Any]):
         return Recipe(str(Transform("+".join(i for i in items if i != "none"))), self._finish.dtype,
                       recipe.has_size)
 
+    @property
+    def _repeater(self) -> Any:
+        """The sampler, if the library makes its order, so that each repetition has new draws."""
+        sampler = getattr(self._batches, "sampler", None)
+        is_plain = type(self._batches) is data.BatchSampler
+        return sampler if is_plain and isinstance(sampler, RepeatAugSampler) else None
+
     def _order_options(self) -> dict[str, Any]:
-        sampler = self._batches.sampler
+        sampler = self._repeater
         options = self._finish.options() if self._finish is not None else {}
         if is_timm(self._source.owner, "dataset.ImageDataset"):
             options["on_error"] = "skip"  # timm too takes the next index
-        if not isinstance(sampler, RepeatAugSampler):
+        if sampler is None:
             return {**super()._order_options(), **options}
-        # The library repeats, so that each repetition has new draws. timm's order has seed 0.
+        # timm's order has seed 0.
         return {
             **options, "seed": 0, "repeat": int(sampler.num_repeats), "repeat_form": "timm",
             "no_shuffle": not sampler.shuffle, "rank": sampler.rank,
             "world_size": sampler.num_replicas
         }
 
-    def _begin(self, native: Loader, epoch: int) -> None:
-        sampler = self._batches.sampler
-        if isinstance(sampler, RepeatAugSampler):
-            native.set_epoch(sampler.epoch)
+    def _draw(self) -> tuple[array.array[int], int]:
+        if self._repeater is not None:
+            return array.array("q"), self._batches.batch_size
+        return super()._draw()
+
+    def _begin(self, native: Loader, epoch: int, order: array.array[int]) -> None:
+        if self._repeater is not None:
+            native.set_epoch(self._repeater.epoch)
         else:
-            super()._begin(native, epoch)
+            super()._begin(native, epoch, order)
 
     def _collate(self, batch: Batch) -> Any:
         if self._finish is None:

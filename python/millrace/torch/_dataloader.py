@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 import torch
 from torch.utils import data
 from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.distributed import DistributedSampler
 from torchvision import datasets
 
 from .. import Batch, Error, Loader
 from .._loader import find_caller
+from ._accelerate import innermost, keep
 from ._recipe import Recipe, recognise
 from ._source import open_source
-from ._words import Unknown
+from ._words import Unknown, foresee, needs
 
 _T = TypeVar("_T", covariant=True)
-_HELD = 2  # the batch of this step and of the one before, which the loop's variables still hold
 _MOST_SLOTS = 1024
 
 
@@ -77,7 +76,7 @@ class DataLoader(data.DataLoader[_T]):
     def _start(self, prefetch_factor: int | None, exact_resize: bool) -> None:
         self._exact_resize = exact_resize
         self._pins = self.pin_memory and torch.cuda.is_available()
-        self._n_slots = _count_slots(prefetch_factor, self.num_workers)
+        self._reads_ahead = self.num_workers > 0 and prefetch_factor is not None
         self._native: Loader | None = None
         self._present: weakref.ref[_Pass] | None = None
         self._recipe: Recipe | None = None
@@ -86,7 +85,7 @@ class DataLoader(data.DataLoader[_T]):
         self._pid = os.getpid()
         try:
             self._source = open_source(self.dataset)
-            self._batches = _find_batches(self)
+            self._batches = _check_batches(self)
             self._recipe = self._recognise()
         except (Unknown, Error) as reason:
             self._leave(reason)
@@ -108,14 +107,16 @@ class DataLoader(data.DataLoader[_T]):
                 recipe = self._recognise()  # the program may have changed the transform since
                 if recipe != self._recipe:
                     self._recipe, self._native = recipe, None
+                return _Pass(self)
             except Unknown as reason:
                 self._leave(reason)
-        return super().__iter__() if self._recipe is None else _Pass(self)
+        return super().__iter__()
 
     def _recognise(self) -> Recipe:
         recipe = recognise(self._source.owner.transform, self._exact_resize)
         # torch's default_collate too needs images of one size.
-        stacks = self._batches.batch_size > 1 and self.collate_fn is data.default_collate
+        size = getattr(self._batches, "batch_size", None) or 1
+        stacks = size > 1 and self.collate_fn is data.default_collate
         if not (recipe.has_size or stacks) and not isinstance(self._source.owner, datasets.CIFAR10):
             raise Unknown("images that come out with different sizes")
         return recipe
@@ -126,30 +127,47 @@ class DataLoader(data.DataLoader[_T]):
         warnings.warn(f"millrace: torch's own DataLoader is used: {reason}",
                       stacklevel=find_caller())
 
-    def _lend(self, user: _Pass) -> Loader:
+    def _lend(self, user: _Pass, batch_size: int) -> Loader:
         """The native loader for a pass. It lives as long as this object. A pass that begins before
         another has ended gets a separate loader."""
         present = self._present() if self._present is not None else None
         if present is not None and not present.ended:
-            return self._open()
+            return self._open(batch_size)
         self._present = weakref.ref(user)
-        if self._native is None:
-            self._native = self._open()
+        if self._native is None or self._native.batch_size != batch_size:
+            self._native = self._open(batch_size)
         return self._native
 
-    def _open(self) -> Loader:
-        recipe, batches = self._recipe, self._batches
+    def _open(self, batch_size: int) -> Loader:
+        recipe = self._recipe
         assert recipe is not None
         return Loader(self._source.dataset,
                       recipe.text,
-                      batch_size=batches.batch_size,
-                      drop_last=batches.drop_last,
+                      batch_size=batch_size,
+                      drop_last=_is_plain(self._batches) and self._batches.drop_last,
                       num_workers=self.num_workers,
-                      n_slots=self._n_slots,
+                      n_slots=self._count_slots(batch_size),
                       dtype=recipe.dtype,
                       allow_same_epoch=True,
                       allow_empty_epoch=True,
                       **self._order_options())
+
+    def _count_slots(self, batch_size: int) -> int:
+        """Two more than the library's default (loader/resolve.c), because programs hold a batch
+        that they looked at, or one that Accelerate takes ahead. With prefetch_factor: the number
+        of batches that torch's workers would read ahead, and two that the loop's variables hold."""
+        if self._reads_ahead:
+            return min((self.prefetch_factor or 1) * self.num_workers + 2, _MOST_SLOTS)
+        return min(max(4, 3 + -(-5 * self.num_workers // batch_size)) + 2, _MOST_SLOTS)
+
+    def _with_batches(self, batches: Any) -> DataLoader[_T]:
+        """This loader with another batch sampler, and workers of its own. It draws the same."""
+        made = object.__new__(type(self))
+        made.__dict__.update({
+            **self.__getstate__(), "_source": self._source, "_batches": batches,
+            "batch_sampler": batches, "batch_size": None, "drop_last": False
+        })
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the workers: a copy, or this object in another process, starts new ones at its
@@ -163,13 +181,9 @@ class DataLoader(data.DataLoader[_T]):
             self._source = open_source(self.dataset)
 
     def __getattr__(self, name: str) -> Any:
-        # Only Accelerate reads this name.
+        # Only Accelerate reads this name, before it makes its own loader of this one.
         if name == "_is_accelerate_prepared" and self.__dict__.get("_recipe") is not None:
-            warnings.warn(
-                "millrace: Accelerate's prepare() replaces this loader by torch's own DataLoader, "
-                "which loads without millrace: do not pass it to prepare(); with several processes "
-                "give it a DistributedSampler, and move its batches to accelerator.device",
-                stacklevel=3)
+            keep(self)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     # millrace.timm overrides these.
@@ -178,10 +192,28 @@ class DataLoader(data.DataLoader[_T]):
         """Options of the native loader for the order and the draws."""
         return {"no_shuffle": True, "seed": self._draws.seed}
 
-    def _begin(self, native: Loader, epoch: int) -> None:
+    def _draw(self) -> tuple[array.array[int], int]:
+        """Run the sampler: the indices of a pass, and the batch size. Raises Unknown."""
+        batches = self._batches
+        if _is_plain(batches):
+            return array.array("q", batches.sampler), batches.batch_size
+        order: array.array[int] = array.array("q")
+        # Accelerate's SkipBatchSampler may have a negative length, at which len() fails.
+        size, is_short, most = 0, False, batches.__len__()
+        name = f"the batch sampler {type(batches).__name__}"
+        with foresee("a batch sampler"):
+            for i, batch in enumerate(batches):
+                needs(i < most, f"{name}, which yields more batches than its length of {most}")
+                size = size or len(batch)
+                needs(not is_short and 0 < len(batch) <= size,
+                      f"{name}, whose batches before the last differ in size")
+                is_short = len(batch) < size
+                order.extend(batch)
+        return order, size or 1
+
+    def _begin(self, native: Loader, epoch: int, order: array.array[int]) -> None:
         """Set the order of a pass in the native loader."""
         indices = self._source.indices
-        order = array.array("q", self._batches.sampler)
         native.set_epoch(epoch, order if indices is None else indices[order].tolist())
 
     def _collate(self, batch: Batch) -> Any:
@@ -196,15 +228,6 @@ class DataLoader(data.DataLoader[_T]):
 
 
 DataLoader.__doc__ = f"{inspect.getdoc(DataLoader)}\n\n{inspect.getdoc(data.DataLoader)}"
-
-
-def _count_slots(prefetch_factor: int | None, n_workers: int) -> int | None:
-    """The number of batches that torch's workers would read ahead, and those that the program
-    holds. None unless the program sets prefetch_factor: torch's default of 2 for each worker takes
-    more memory than the library needs."""
-    if prefetch_factor is None or n_workers == 0:
-        return None
-    return min(max(1, prefetch_factor) * n_workers + _HELD, _MOST_SLOTS)
 
 
 class _Draws:
@@ -228,22 +251,31 @@ class _Draws:
         """The epoch of a pass that begins. If the sampler's epoch was not changed since the pass
         before, the draws are still new."""
         self._passes += 1
-        named = self.named if self.named is not None else getattr(sampler, "epoch", None)
-        if named is None or not (self.named is not None or isinstance(sampler, DistributedSampler)):
+        named = self.named
+        if named is None and hasattr(sampler, "set_epoch"):
+            named = getattr(sampler, "epoch", None)
+        if named is None:
             return self._passes - 1
         self._repeats = self._repeats + 1 if named == self._last and self.named is None else 0
         self._last, self.named = named, None
         return (named + (self._repeats << 32)) % (1 << 64)  # torch takes negative epochs too
 
 
-def _find_batches(loader: data.DataLoader[Any]) -> data.BatchSampler:
+def _is_plain(batches: Any) -> bool:
+    """Is it torch's own batch sampler? The library cuts its sampler's order into batches."""
+    return type(batches) is data.BatchSampler
+
+
+def _check_batches(loader: data.DataLoader[Any]) -> Any:
+    """The batch sampler. Raises Unknown if it may have no end."""
     batches = loader.batch_sampler
-    if loader.batch_size is None and batches is None:
+    if batches is None:
         raise Unknown("batch_size None")
-    if type(batches) is not data.BatchSampler:
-        raise Unknown(f"the batch sampler {type(batches).__name__}")
-    if not hasattr(batches.sampler, "__len__"):
-        raise Unknown(f"the sampler {type(batches.sampler).__name__}, which has no length")
+    drawn, word = (batches.sampler, "sampler") if _is_plain(batches) else (batches, "batch sampler")
+    try:
+        len(drawn)
+    except (AttributeError, NotImplementedError, TypeError):
+        raise Unknown(f"the {word} {type(drawn).__name__}, which has no length") from None
     return batches
 
 
@@ -256,15 +288,17 @@ class _Pass:
         # persistent workers keep their seed
         if loader._draws.seed is None or not loader.persistent_workers:
             loader._draws.draw_seed(loader.generator)
-        self._epoch = loader._draws.begin(loader._batches.sampler)
+        batches = innermost(loader._batches)
+        self._epoch = loader._draws.begin(getattr(batches, "sampler", batches))
         self._native: Loader | None = None
         self.ended = False
-        if loader.num_workers > 0:
+        if loader.num_workers > 0 or not _is_plain(loader._batches):
             self._native = self._begin()
 
     def _begin(self) -> Loader:
-        native = self._loader._lend(self)
-        self._loader._begin(native, self._epoch)
+        order, batch_size = self._loader._draw()
+        native = self._loader._lend(self, batch_size)
+        self._loader._begin(native, self._epoch, order)
         return native
 
     def __iter__(self) -> "_Pass":

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the library's workers in what Accelerate makes of a DataLoader.
+
+Accelerate's prepare() and skip_first_batches() make a torch DataLoader from the attributes of the
+one that they get, with a batch sampler around its own, and put it into an adapter. keep() has the
+adapters take the program's DataLoader with that batch sampler instead. It does not import
+Accelerate: a program that calls prepare() has imported it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+import weakref
+from typing import Any
+
+from .._loader import find_caller
+
+_kept: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def innermost(batches: Any) -> Any:
+    """The batch sampler inside those that are around it."""
+    while hasattr(batches, "batch_sampler"):
+        batches = batches.batch_sampler
+    return batches
+
+
+def keep(loader: Any) -> None:
+    """Keep this DataLoader in adapters that Accelerate makes of it from now on."""
+    adapter = getattr(sys.modules.get("accelerate.data_loader"), "DataLoaderAdapter", None)
+    if adapter is None:
+        warnings.warn(
+            "millrace: this Accelerate replaces the loader by torch's own DataLoader, which loads "
+            "without millrace: install Accelerate 0.34 or later, or do not pass the loader to "
+            "prepare(), give it a DistributedSampler, and move its batches to accelerator.device",
+            stacklevel=find_caller())
+        return
+    _kept.add(loader)
+    init = adapter.__init__
+    if hasattr(init, "__wrapped__"):
+        return
+
+    @functools.wraps(init)
+    def __init__(self: Any, *arguments: Any, batch_sampler: Any = None, **options: Any) -> None:
+        init(self, *arguments, batch_sampler=batch_sampler, **options)
+        for ours in list(_kept):
+            if innermost(ours.batch_sampler) is innermost(batch_sampler):
+                self.base_dataloader = ours._with_batches(batch_sampler)
+                _kept.add(self.base_dataloader)
+                break
+
+    adapter.__init__ = __init__

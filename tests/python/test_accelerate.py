@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""millrace.torch's DataLoader in the hands of Accelerate, and of stand-ins for its classes."""
+import subprocess
+import sys
+import types
+
+import pytest
+
+from support import module
+
+numpy, torch, torchvision = map(module, ("numpy", "torch", "torchvision"))
+if not (numpy and torch and torchvision):
+    pytest.skip("NumPy, torch and torchvision are not all here, or too old",
+                allow_module_level=True)
+
+from torch.utils import data
+from torchvision import transforms as T
+
+from millrace.torch import DataLoader, ImageFolder, explain
+
+pytestmark = pytest.mark.filterwarnings("error:millrace:")
+KEPT = ("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn",
+        "generator")
+
+
+@pytest.fixture
+def folder(images):
+    """Its labels are the indices of its samples."""
+    made = ImageFolder(images, T.Compose([T.RandomResizedCrop(16), T.ToTensor()]))
+    made.samples = [(path, i) for i, (path, _) in enumerate(made.samples)]
+    return made
+
+
+class StandInAdapter:
+    """What Accelerate's DataLoaderAdapter does (0.34 to 1.15)."""
+
+    def __init__(self, dataset, use_stateful_dataloader=False, batch_sampler=None, **options):
+        self.base_dataloader = data.DataLoader(dataset, batch_sampler=batch_sampler, **options)
+
+    def __getattr__(self, name):
+        if name == "base_dataloader":
+            raise AttributeError
+        return getattr(self.base_dataloader, name)
+
+    def __iter__(self):
+        return iter(self.base_dataloader)
+
+
+class StandInSkip(data.BatchSampler):
+    """Accelerate's SkipBatchSampler."""
+
+    def __init__(self, batch_sampler, n):
+        self.batch_sampler, self.n = batch_sampler, n
+
+    def __len__(self):
+        return len(self.batch_sampler) - self.n
+
+    def __iter__(self):
+        return (b for i, b in enumerate(self.batch_sampler) if i >= self.n)
+
+
+@pytest.fixture
+def adapter(monkeypatch):
+    """The stand-in, as if the program had imported Accelerate."""
+    made = type("DataLoaderAdapter", (StandInAdapter,), {"__init__": StandInAdapter.__init__})
+    found = types.SimpleNamespace(DataLoaderAdapter=made)
+    monkeypatch.setitem(sys.modules, "accelerate.data_loader", found)
+    return made
+
+
+def prepare(adapter, loader, batches=None):
+    """Accelerate's prepare(), or with batches its skip_first_batches()."""
+    if batches is None and getattr(loader, "_is_accelerate_prepared", False):
+        return loader
+    options = {name: getattr(loader, name) for name in KEPT}
+    return adapter(batch_sampler=batches if batches is not None else loader.batch_sampler,
+                   **options)
+
+
+def test_an_adapter_keeps_the_loader(adapter, folder):
+    loader = DataLoader(folder, batch_size=4, num_workers=1)
+    other = data.DataLoader(folder, batch_size=4)
+    for _ in range(2):
+        prepared = prepare(adapter, loader)
+        assert type(prepared.base_dataloader) is DataLoader
+        assert explain(prepared)["native"]
+        assert prepared.dataset is folder
+        assert [y.tolist() for _, y in prepared] == [y.tolist() for _, y in loader]
+    assert type(prepare(adapter, other).base_dataloader) is data.DataLoader
+    rest = prepare(adapter, prepared, StandInSkip(prepared.batch_sampler, 4))
+    assert [y.tolist() for _, y in rest] == [[16, 17, 18, 19], [20]]
+    assert [y.tolist() for _, y in prepare(adapter, rest, StandInSkip(rest.batch_sampler, 1))
+            ] == [[20]]
+    assert explain(rest)["native"]
+
+
+def test_what_is_skipped_changes_no_draws(adapter, folder):
+    """The loader that Accelerate makes to skip batches has the draws of the first."""
+    class Epochs(data.SequentialSampler):
+        epoch = 0
+
+        def set_epoch(self, epoch):
+            self.epoch = epoch
+
+    loader = DataLoader(folder, batch_size=4, num_workers=1, sampler=Epochs(folder))
+    prepared = prepare(adapter, loader)
+    whole = [x.clone() for x, _ in prepared]
+    prepared.batch_sampler.sampler.set_epoch(1)
+    second = [x.clone() for x, _ in prepared]
+    for epoch, expected in ((0, whole), (1, second)):
+        prepared.batch_sampler.sampler.set_epoch(epoch)
+        rest = prepare(adapter, prepared, StandInSkip(prepared.batch_sampler, 2))
+        assert all(torch.equal(x, y) for (x, _), y in zip(rest, expected[2:]))
+    assert not torch.equal(whole[0], second[0])
+
+
+def test_an_older_accelerate_says_what_to_do(folder):
+    """Its loader is torch's own class."""
+    loader = DataLoader(folder, batch_size=4)
+    sys.modules.pop("accelerate.data_loader", None)
+    with pytest.warns(UserWarning, match="install Accelerate 0.34 or later") as seen:
+        assert type(prepare(data.DataLoader, loader)) is data.DataLoader
+    assert (len(seen), seen[0].filename) == (1, __file__)
+    loader._is_accelerate_prepared = True
+    assert prepare(data.DataLoader, loader) is loader
+    with pytest.raises(AttributeError, match="no_such_name"):
+        loader.no_such_name
+
+
+def test_accelerate_may_have_what_torch_loads(folder):
+    with pytest.warns(UserWarning, match="batch_size None"):
+        loader = DataLoader(folder, batch_size=None)
+    prepare(StandInAdapter, loader)  # pytest makes millrace's warnings errors
+
+
+# With Accelerate itself
+
+def real():
+    """The module accelerate.data_loader, with Accelerate's state made."""
+    accelerate = pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    accelerate.Accelerator(cpu=True)
+    return accelerate.data_loader
+
+
+@pytest.mark.parametrize("world, rank",
+                         [(world, rank) for world in (1, 2, 3) for rank in range(world)])
+@pytest.mark.parametrize("options", [{"batch_size": 4}, {"batch_size": 6, "shuffle": True}, {
+    "batch_size": 6, "shuffle": True, "drop_last": True
+}, {"batch_size": 30, "shuffle": True}])
+@pytest.mark.parametrize("how", [{}, {"even_batches": False}, {"split_batches": True}, {
+    "split_batches": True, "even_batches": False
+}, {"use_seedable_sampler": True}])
+def test_accelerates_shards(folder, world, rank, options, how):
+    """The same batches, ends and remainders as of torch's loader, epoch by epoch."""
+    accelerate, found = real(), []
+    if how.get("split_batches") and options["batch_size"] % world:
+        pytest.skip("Accelerate splits only batches that it can divide")
+    for kind in (DataLoader, data.DataLoader):
+        torch.manual_seed(3)
+        loader = kind(folder, num_workers=1, **options)
+        assert not hasattr(loader, "_is_accelerate_prepared")
+        made = accelerate.prepare_data_loader(loader,
+                                              torch.device("cpu"),
+                                              num_processes=world,
+                                              process_index=rank,
+                                              put_on_device=True,
+                                              rng_types=["generator"],
+                                              **how)
+        rest = accelerate.skip_first_batches(made, 1)
+        assert explain(made)["native"] is explain(rest)["native"] is (kind is DataLoader)
+        found.append([(y.tolist(), part.end_of_dataloader, part.remainder)
+                      for part in (made, made, rest) for _, y in part])
+        found[-1] += [len(made), made.total_batch_size, made.total_dataset_length]
+    assert found[0] == found[1]
+
+
+ACCELERATED = """
+import sys, warnings, torch
+from accelerate import Accelerator, skip_first_batches
+from accelerate.utils import DataLoaderConfiguration
+from torch.utils import data
+from torchvision import transforms as T
+from millrace.torch import DataLoader, ImageFolder, explain
+warnings.filterwarnings("error", message="millrace")
+accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**eval(sys.argv[2])))
+folder = ImageFolder(sys.argv[1], T.Compose([T.Resize((16, 16)), T.ToTensor()]))
+folder.samples = [(path, i) for i, (path, _) in enumerate(folder.samples)]
+found = []
+for kind in (DataLoader, data.DataLoader):
+    torch.manual_seed(4)
+    loader = accelerator.prepare(kind(folder, batch_size=4, shuffle=True, num_workers=1))
+    assert accelerator.prepare(loader) is loader
+    assert explain(loader)["native"] is (kind is DataLoader)
+    found.append([accelerator.gather_for_metrics(y).tolist()
+                  for part in (loader, skip_first_batches(loader, 1)) for _, y in part])
+    assert sorted(sum(found[-1][:len(loader)], [])) == list(range(21))
+assert found[0] == found[1], found
+print("equal")
+"""
+
+
+def launch(program, n_ranks, *arguments):
+    """Run a program in ranks with gloo. Returns its output."""
+    command = [sys.executable, "-B"]
+    if n_ranks > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={n_ranks}"]
+    run = subprocess.run([*command, program, *map(str, arguments)],
+                         capture_output=True,
+                         text=True,
+                         timeout=240,
+                         check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    return run.stdout
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3])
+@pytest.mark.parametrize("options",
+                         [{}, {"dispatch_batches": True}, {"use_seedable_sampler": True}])
+def test_accelerator_gathers_each_sample_once(images, tmp_path, n_ranks, options):
+    real()
+    (tmp_path / "program.py").write_text(ACCELERATED)
+    assert launch(tmp_path / "program.py", n_ranks, images, options).count("equal") == n_ranks
+
+
+TRAINED = """
+import sys, torch
+from torchvision import transforms as T
+from transformers import Trainer, TrainingArguments
+from millrace.torch import DataLoader, ImageFolder, explain
+
+images, out = sys.argv[1:]
+folder = ImageFolder(images, T.Compose([T.Resize((8, 8)), T.ToTensor()]))
+folder.samples = [(path, i) for i, (path, _) in enumerate(folder.samples)]
+seen = []
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(192, 21)
+
+    def forward(self, pixels, labels):
+        seen.append(labels.tolist())
+        logits = self.linear(pixels.flatten(1))
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+class MillraceTrainer(Trainer):
+    def get_train_dataloader(self):
+        loader = self.accelerator.prepare(DataLoader(
+            folder, batch_size=2, shuffle=True, num_workers=1,
+            collate_fn=lambda pairs: {"pixels": torch.stack([x for x, _ in pairs]),
+                                      "labels": torch.tensor([y for _, y in pairs])}))
+        assert explain(loader)["native"]
+        return loader
+
+
+def train(checkpoint=None):
+    seen.clear()
+    torch.manual_seed(1)
+    trainer = MillraceTrainer(Model(), TrainingArguments(
+        out, num_train_epochs=2, save_steps=3, use_cpu=True, report_to=[], disable_tqdm=True,
+        remove_unused_columns=False), train_dataset=folder)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    return seen.copy()
+
+
+whole = train()
+n = len(whole)
+for step in (3, n // 2 - n // 2 % 3, n // 2 + 3 - n // 2 % 3):
+    assert train(f"{out}/checkpoint-{step}") == whole[step:]
+sys.stdout.write("same\\n")
+"""
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+def test_a_trainer_resumes(images, tmp_path, n_ranks):
+    """transformers' Trainer, from a checkpoint in each epoch: the batches of the run that was not
+    interrupted."""
+    real()
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    (tmp_path / "program.py").write_text(TRAINED)
+    assert launch(tmp_path / "program.py", n_ranks, images, tmp_path / "out").count(
+        "same") == n_ranks
