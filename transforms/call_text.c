@@ -49,12 +49,14 @@ static bool is_same(const double *a, const double *b, uint32_t n)
 
 bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_image *image)
 {
-    static const double identity[8] = {1, 0, 0, 0, 1, 0, 0, 0};
+    static const double identity[8] = {1, 0, 0, 0, 1, 0, 0, 0}, channels[3] = {0, 1, 2};
     const double *args = call->args;
     if (call->keywords == mr_image_call_ops[MR_CALL_PERSPECTIVE].args)
         return is_same(args, identity, 8);
     if (call->keywords == mr_image_call_ops[MR_CALL_PIL_AFFINE].args)
         return is_same(args, identity, 6);
+    if (call->keywords == mr_image_call_ops[MR_CALL_PERMUTE_CHANNELS].args)
+        return image->n_channels == 1 || is_same(args, channels, 3);
     bool may_be =
         call->keywords == mr_image_call_ops[MR_CALL_GRAYSCALE].args && image->n_channels == 1;
     for (uint32_t i = 0; i < MR_CALL_MAX_NAMED && call->keywords[i].name; i++) {

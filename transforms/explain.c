@@ -131,23 +131,29 @@ static void put_center_crop(struct listing *l, const struct mr_geometry_step *st
     set_size(l, step->box.width, step->box.height);
 }
 
+/* border: left, top, right, bottom */
+static void put_pad(struct listing *l, const struct mr_op *op, const double border[4])
+{
+    const uint8_t *fill = op->fill;
+    const double args[] = {border[0], border[1], border[2], border[3],
+                           fill[0],   fill[1],   fill[2],   op->padding_mode};
+    bool is_default = op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
+    if (border[0] > 0 || border[1] > 0 || border[2] > 0 || border[3] > 0)
+        put_function(l, "pad", is_default ? pad_args : pad_as_args, args);
+    set_size(l, l->image.width + (int64_t)(border[0] + border[2]),
+             l->image.height + (int64_t)(border[1] + border[3]));
+}
+
 /* torchvision pads first, then crops the result. */
 static void put_random_crop(struct listing *l, const struct mr_geometry_step *step)
 {
     struct mr_box box = step->box;
-    const uint8_t *fill = step->op->fill;
-    const double padding = step->op->padding;
-    const double args_of_pad[] = {padding, padding, padding, padding,
-                                  fill[0], fill[1], fill[2], step->op->padding_mode};
-    bool is_default =
-        step->op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
-    if (step->op->padding) {
-        put_function(l, "pad", is_default ? pad_args : pad_as_args, args_of_pad);
-        set_size(l, step->width + 2 * (int64_t)step->op->padding,
-                 step->height + 2 * (int64_t)step->op->padding);
-        box.x += step->op->padding;
-        box.y += step->op->padding;
-    }
+    int64_t left = mr_geometry_crop_padding(step->op, step->width, box.width),
+            top = mr_geometry_crop_padding(step->op, step->height, box.height);
+    const double border[4] = {(double)left, (double)top, (double)left, (double)top};
+    put_pad(l, step->op, border);
+    box.x += left;
+    box.y += top;
     const double args[] = {(double)box.y, (double)box.x, (double)box.height, (double)box.width};
     if (!is_whole(l, &box))
         put_function(l, "crop", box_args, args);
@@ -175,6 +181,7 @@ static void put_step(struct listing *l, const struct mr_geometry_step *step,
     case MR_OP_RESIZE: put_resize(l, step); break;
     case MR_OP_CENTER_CROP: put_center_crop(l, step); break;
     case MR_OP_RANDOM_CROP: put_random_crop(l, step); break;
+    case MR_OP_PAD: put_pad(l, step->op, step->op->border); break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP:
         if (step->flips)

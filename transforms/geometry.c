@@ -116,13 +116,23 @@ static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, stru
     s->window = s->live = box;
 }
 
-/* torchvision's int(size * long / short). */
-static mr_status scale_short_side(int64_t size, int64_t *width, int64_t *height, mr_error *error)
+/* torchvision's int(size * long / short), and again if that is longer than max_size. */
+static mr_status scale_short_side(const struct mr_op *op, int64_t *width, int64_t *height,
+                                  mr_error *error)
 {
     bool upright = *width <= *height;
     int64_t shorter = upright ? *width : *height;
     int64_t longer = upright ? *height : *width;
+    int64_t size = op->height;
     double scaled = (double)(size * longer) / (double)shorter;
+    if (op->max_size && trunc(scaled) > op->max_size) {
+        size = (int64_t)((double)(op->max_size * size) / trunc(scaled));
+        scaled = op->max_size;
+    }
+    if (size == 0)
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "image %lldx%lld has a side of 0 after resize(%u,max_size=%u)",
+                            (long long)*width, (long long)*height, op->height, op->max_size);
     if (!(scaled <= (double)MR_MAX_RESIZED))
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "image %lldx%lld has a side of %.0f after resize(%lld)",
@@ -151,6 +161,8 @@ static int64_t center_start(int64_t size, int64_t crop)
 static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_t height,
                                    mr_error *error)
 {
+    if (op->pad_if_needed)
+        return MR_OK;
     if (width + 2 * (int64_t)op->padding >= op->width &&
         height + 2 * (int64_t)op->padding >= op->height)
         return MR_OK;
@@ -159,19 +171,44 @@ static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_
                         op->height, (long long)width, (long long)height, op->padding);
 }
 
+int64_t mr_geometry_crop_padding(const struct mr_op *op, int64_t size, int64_t crop)
+{
+    int64_t lacking = crop - size - 2 * (int64_t)op->padding;
+    return op->padding + (op->pad_if_needed && lacking > 0 ? lacking : 0);
+}
+
 /* RandomCrop.get_params: an image of exactly the crop's size makes no draws. */
 static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t height,
                                struct mr_rng *rng)
 {
-    int64_t padding = op->padding;
-    int64_t below = height + 2 * padding - op->height;
-    int64_t beside = width + 2 * padding - op->width;
-    struct mr_box box = {.x = -padding, .y = -padding, .width = op->width, .height = op->height};
+    int64_t left = mr_geometry_crop_padding(op, width, op->width),
+            top = mr_geometry_crop_padding(op, height, op->height);
+    int64_t below = height + 2 * top - op->height;
+    int64_t beside = width + 2 * left - op->width;
+    struct mr_box box = {.x = -left, .y = -top, .width = op->width, .height = op->height};
     if (below || beside) {
         box.y += mr_rng_below(rng, (uint32_t)(below + 1));
         box.x += mr_rng_below(rng, (uint32_t)(beside + 1));
     }
     return box;
+}
+
+static struct mr_box padded_box(const struct mr_op *op, int64_t width, int64_t height)
+{
+    int64_t left = (int64_t)op->border[0], top = (int64_t)op->border[1];
+    return (struct mr_box){.x = -left,
+                           .y = -top,
+                           .width = left + width + (int64_t)op->border[2],
+                           .height = top + height + (int64_t)op->border[3]};
+}
+
+static mr_status check_pad(const struct mr_op *op, int64_t width, int64_t height, mr_error *error)
+{
+    struct mr_box box = padded_box(op, width, height);
+    if (box.width <= MR_MAX_RESIZED && box.height <= MR_MAX_RESIZED)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "image %lldx%lld is too large for pad",
+                        (long long)width, (long long)height);
 }
 
 /*
@@ -250,7 +287,7 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
     case MR_OP_RESIZE_SHORT:
         step->resized_width = step->width;
         step->resized_height = step->height;
-        status = scale_short_side(op->height, &step->resized_width, &step->resized_height, error);
+        status = scale_short_side(op, &step->resized_width, &step->resized_height, error);
         break;
     case MR_OP_CENTER_CROP:
         step->box = (struct mr_box){.x = center_start(step->width, op->width),
@@ -262,6 +299,10 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
         status = check_random_crop(op, step->width, step->height, error);
         if (status == MR_OK)
             step->box = draw_crop(op, step->width, step->height, rng);
+        break;
+    case MR_OP_PAD:
+        status = check_pad(op, step->width, step->height, error);
+        step->box = padded_box(op, step->width, step->height);
         break;
     /* torch compares an f32 with p, so p is rounded to f32. */
     case MR_OP_HFLIP:
@@ -285,7 +326,8 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         break;
     case MR_OP_CENTER_CROP: fold_crop(g, step->box); break;
-    case MR_OP_RANDOM_CROP: fold_padded_crop(g, step->op, step->box); break;
+    case MR_OP_RANDOM_CROP:
+    case MR_OP_PAD: fold_padded_crop(g, step->op, step->box); break;
     case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
     case MR_OP_VFLIP: last_stage(g)->vflip ^= step->flips; break;
     default: break;
@@ -421,6 +463,8 @@ static mr_status check_size(const struct mr_op *op, int64_t width, int64_t heigh
 {
     if (op->kind == MR_OP_RANDOM_CROP)
         return check_random_crop(op, width, height, error);
+    if (op->kind == MR_OP_PAD)
+        return check_pad(op, width, height, error);
     if (op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].check)
         return mr_image_ops[op->image_op].check(op->args, width, height, error);
     return MR_OK;
@@ -434,9 +478,14 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
         const struct mr_op *op = &plan->ops[i];
         mr_status status = w ? check_size(op, w, h, error) : MR_OK;
         if (status == MR_OK && op->kind == MR_OP_RESIZE_SHORT && w)
-            status = scale_short_side(op->height, &w, &h, error);
+            status = scale_short_side(op, &w, &h, error);
         if (status != MR_OK)
             return status;
+        if (op->kind == MR_OP_PAD && w) {
+            struct mr_box box = padded_box(op, w, h);
+            w = box.width;
+            h = box.height;
+        }
         if (sets_size(op)) {
             w = op->width;
             h = op->height;
@@ -449,18 +498,20 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
 
 uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
 {
-    uint64_t n = 0,
-             most = 0; /* n: pixels of the image so far, 0 if its size follows the source's */
+    struct mr_box image = {0}; /* as it is at that point; 0 if its size follows the source's */
+    int64_t most = 0;
     for (uint32_t i = 0; i < plan->n_ops; i++) {
         const struct mr_op *op = &plan->ops[i];
         if (sets_size(op))
-            n = (uint64_t)op->width * op->height;
+            image = whole_box(op->width, op->height);
         else if (op->kind == MR_OP_RESIZE_SHORT)
-            n = 0;
-        else if (mr_image_params_is_image(op) && n > most)
-            most = n;
+            image = whole_box(0, 0);
+        else if (op->kind == MR_OP_PAD && image.width)
+            image = padded_box(op, image.width, image.height);
+        else if (mr_image_params_is_image(op) && image.width * image.height > most)
+            most = image.width * image.height;
     }
-    return most;
+    return (uint64_t)most;
 }
 
 void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height,
@@ -471,6 +522,10 @@ void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint
     for (uint32_t i = 0; i < geometry->n_stages; i++) {
         hflip ^= geometry->stages[i].hflip;
         vflip ^= geometry->stages[i].vflip;
+    }
+    for (uint32_t i = 0; i < geometry->calls.n; i++) {
+        hflip ^= geometry->calls.calls[i].kind == MR_CALL_HFLIP;
+        vflip ^= geometry->calls.calls[i].kind == MR_CALL_VFLIP;
     }
     const int64_t report[8] = {width,       height,       crop->x, crop->y,
                                crop->width, crop->height, hflip,   vflip};

@@ -89,6 +89,9 @@ mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_
                              struct mr_rng *rng, struct mr_geometry *geometry_out,
                              struct mr_geometry_steps *steps_out, mr_error *error);
 
+/* How far random_crop pads one axis of an image on each side. */
+int64_t mr_geometry_crop_padding(const struct mr_op *op, int64_t size, int64_t crop);
+
 /*
  * Size of the output for an image of that size. Makes no draws, because no size depends on one. A
  * size of 0 means unknown: the output's is then 0 too, unless an operation sets it. MR_ERR_DAMAGED

@@ -25,6 +25,7 @@ enum mr_op_kind {
     MR_OP_RESIZE,
     MR_OP_CENTER_CROP,
     MR_OP_RANDOM_CROP,
+    MR_OP_PAD,
     MR_OP_HFLIP,
     MR_OP_VFLIP,
     MR_OP_EXIF,
@@ -73,6 +74,7 @@ struct mr_op {
             double switch_prob; /* of CutMix, where both are possible */
             double smoothing;   /* of soft labels */
         };
+        double border[4];                  /* of MR_OP_PAD: left, top, right, bottom */
         double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the structs above, so no byte
                                               is undefined */
     };
@@ -83,7 +85,11 @@ struct mr_op {
     uint32_t padding_mode;  /* enum mr_padding_mode */
     uint8_t fill[4];        /* of a constant padding: red, green, blue, 0 */
     uint32_t erase_mode;    /* enum mr_erase_mode */
-    uint32_t count;         /* of random_erasing: the largest number of boxes */
+    union {
+        uint32_t count;         /* of random_erasing: the largest number of boxes */
+        uint32_t max_size;      /* of MR_OP_RESIZE_SHORT: of the longer side; 0: any */
+        uint32_t pad_if_needed; /* of random_crop: 1: an image that is too small is padded */
+    };
 };
 
 /* The order of the f32 operations that make floats from pixels. */

@@ -158,8 +158,9 @@ static mr_status check_colors(const struct mr_plan *plan, const struct mr_op *op
     const double *args = op->args;
     if (plan->work_channels == 3)
         return MR_OK;
-    if (op->kind == MR_OP_RANDOM_CROP && (op->fill[0] != op->fill[1] || op->fill[1] != op->fill[2]))
-        return refuse_color(plan, "random_crop", "fill", error);
+    bool pads = op->kind == MR_OP_RANDOM_CROP || op->kind == MR_OP_PAD;
+    if (pads && (op->fill[0] != op->fill[1] || op->fill[1] != op->fill[2]))
+        return refuse_color(plan, mr_transform_op_name(op), "fill", error);
     if (op->kind != MR_OP_IMAGE)
         return MR_OK;
     for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name; i++) {

@@ -39,6 +39,7 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_RESIZE: return "resize";
     case MR_OP_CENTER_CROP: return "center_crop";
     case MR_OP_RANDOM_CROP: return "random_crop";
+    case MR_OP_PAD: return "pad";
     case MR_OP_HFLIP: return "hflip";
     case MR_OP_VFLIP: return "vflip";
     case MR_OP_EXIF: return "exif";
@@ -163,11 +164,17 @@ mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t hei
     return mr_transform_append_op(transform, &op, error);
 }
 
-mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size,
+mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, uint32_t max_size,
                                     enum mr_interpolation interpolation, mr_error *error)
 {
-    struct mr_op op = {
-        .kind = MR_OP_RESIZE_SHORT, .height = size, .width = size, .interpolation = interpolation};
+    struct mr_op op = {.kind = MR_OP_RESIZE_SHORT,
+                       .height = size,
+                       .width = size,
+                       .interpolation = interpolation,
+                       .max_size = max_size};
+    if (max_size && max_size <= size)
+        return mr_error_set(error, MR_ERR_INVALID, "resize: max_size %u is not above the size %u",
+                            max_size, size);
     return append_sized(transform, &op, error);
 }
 
@@ -186,34 +193,55 @@ mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uin
     return append_sized(transform, &op, error);
 }
 
+/* Take the padding's fill; op has its mode. */
+static mr_status take_fill(struct mr_op *op, const double *fill, mr_error *error)
+{
+    for (uint32_t c = 0; c < 3; c++) {
+        double value = fill[op->n_channels == 3 ? c : 0];
+        if (!(value >= 0.0 && value <= 255.0 && value == floor(value)))
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "%s: fill %g is not a whole number from 0 to 255",
+                                mr_transform_op_name(op), value);
+        if (value > 0.0 && op->padding_mode != MR_PADDING_CONSTANT)
+            return mr_error_set(error, MR_ERR_INVALID, "%s: a padding_mode of %s has no fill",
+                                mr_transform_op_name(op),
+                                mr_transform_padding_modes[op->padding_mode]);
+        op->fill[c] = (uint8_t)value;
+    }
+    return MR_OK;
+}
+
 mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
-                                   uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
-                                   const double *fill, mr_error *error)
+                                   uint32_t padding, bool pad_if_needed, enum mr_padding_mode mode,
+                                   uint32_t n_fill, const double *fill, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RANDOM_CROP,
                        .height = height,
                        .width = width,
                        .padding = padding,
                        .padding_mode = mode,
-                       .n_channels = n_fill};
+                       .n_channels = n_fill,
+                       .pad_if_needed = pad_if_needed};
     mr_status status = check_size(&op, error);
     if (status != MR_OK)
         return status;
     if (padding > MAX_SIDE)
         return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding,
                             MAX_SIDE);
-    for (uint32_t c = 0; c < 3; c++) {
-        double value = fill[n_fill == 3 ? c : 0];
-        if (!(value >= 0.0 && value <= 255.0 && value == floor(value)))
-            return mr_error_set(error, MR_ERR_INVALID,
-                                "random_crop: fill %g is not a whole number from 0 to 255", value);
-        if (value > 0.0 && mode != MR_PADDING_CONSTANT)
-            return mr_error_set(error, MR_ERR_INVALID,
-                                "random_crop: a padding_mode of %s has no fill",
-                                mr_transform_padding_modes[mode]);
-        op.fill[c] = (uint8_t)value;
-    }
-    return mr_transform_append_op(transform, &op, error);
+    status = take_fill(&op, fill, error);
+    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
+}
+
+mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],
+                           enum mr_padding_mode mode, uint32_t n_fill, const double *fill,
+                           mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_PAD,
+                       .border = {border[0], border[1], border[2], border[3]},
+                       .padding_mode = mode,
+                       .n_channels = n_fill};
+    mr_status status = take_fill(&op, fill, error);
+    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,

@@ -42,7 +42,8 @@ mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
 mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                            const double scale[2], const double ratio[2],
                                            enum mr_interpolation interpolation, mr_error *error);
-mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size,
+/* max_size: of the longer side; 0: any */
+mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, uint32_t max_size,
                                     enum mr_interpolation interpolation, mr_error *error);
 mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
                               enum mr_interpolation interpolation, mr_error *error);
@@ -50,8 +51,12 @@ mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uin
                                    mr_error *error);
 /* n_fill: 1 or 3 values */
 mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
-                                   uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
-                                   const double *fill, mr_error *error);
+                                   uint32_t padding, bool pad_if_needed, enum mr_padding_mode mode,
+                                   uint32_t n_fill, const double *fill, mr_error *error);
+/* border: left, top, right, bottom, at most 65535 each */
+mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],
+                           enum mr_padding_mode mode, uint32_t n_fill, const double *fill,
+                           mr_error *error);
 
 /*
  * n_channels: 1 or 3. implied: it applies only if the dtype is a float, and a later one replaces

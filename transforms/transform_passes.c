@@ -187,7 +187,13 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
         if (op->padding)
             mr_text_writer_put(&p->w, ", padding %u: %s", op->padding,
                                mr_transform_padding_modes[op->padding_mode]);
+        if (op->pad_if_needed)
+            mr_text_writer_put(&p->w, ", a smaller image is padded");
         mr_text_writer_put(&p->w, "\n");
+        break;
+    case MR_OP_PAD:
+        mr_text_writer_put(&p->w, "padded to %lldx%lld: %s\n", width, height,
+                           mr_transform_padding_modes[op->padding_mode]);
         break;
     case MR_OP_HFLIP:
         mr_text_writer_put(&p->w, "columns in reverse order, in the same pass\n");

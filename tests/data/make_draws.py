@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes draws.json: what torchvision's transforms draw from torch's generator, as a CRC-32 for each
-case. They are v1's, and the policies of v2.
+case. They are v1's, and those of v2 that v1 lacks.
 
 usage: make_draws.py > draws.json
     (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
@@ -54,6 +54,10 @@ def add(name, *values):
                  [value if isinstance(value, str) else "%.12g" % value for value in values]))
 
 
+v2.Transform._call_kernel = lambda _, function, image, *args, **named: function(
+    image, *args, **named)
+
+
 def replace(name):
     """Replace a function by a recorder. It returns the image unless the recorder returns another
     one.
@@ -75,6 +79,7 @@ replace("posterize")(lambda img, bits: add("posterize", bits))
 replace("solarize")(lambda img, threshold: add("solarize", threshold))
 replace("rgb_to_grayscale")(
     lambda img, num_output_channels: add("rgb_to_grayscale", num_output_channels))
+replace("permute_channels")(lambda img, permutation: add("v2.permute_channels", *permutation))
 replace("gaussian_blur")(lambda img, kernel, sigma: add("gaussian_blur", kernel[0], sigma[0]))
 
 
@@ -198,6 +203,10 @@ def cases():
     yield from policies(T, "")
     yield from recipes()
     yield from policies(v2, "_v2")
+    yield "channel_permutation", v2.RandomChannelPermutation(), [64, 64]
+    yield "photometric_distort", v2.RandomPhotometricDistort(), [64, 64]
+    yield "photometric_distort(0.5:2,1:3,0:0.5,-0.5:0.2,0.8)", v2.RandomPhotometricDistort(
+        (0.5, 2), (1, 3), (0, 0.5), (-0.5, 0.2), 0.8), [64, 64]
 
 
 def policies(version, suffix):

@@ -8,6 +8,7 @@ A checksum covers all sizes of a kind, as RGB and as one channel (the red one).
 tests/transforms/test_image_calls.c makes the same images. torchvision.transforms.functional passes
 the same calls to Pillow for a PIL image.
 """
+import itertools
 import json
 import sys
 import zlib
@@ -77,6 +78,11 @@ def hue(image, factor):
     return Image.merge("HSV", (h, s, v)).convert("RGB")
 
 
+def permute(image, *order):
+    """torchvision v2's permute_channels."""
+    return image if image.mode == "L" else Image.merge("RGB", [image.getchannel(c) for c in order])
+
+
 def enhance(enhancer):
     return lambda image, factor: enhancer(image).enhance(factor)
 
@@ -105,6 +111,9 @@ CALLS = {
                                                   2.45, 3, 5, 9.7, 20, 40, 100, 1000)],
                          ),
     "adjust_hue": (hue, [[factor / 20] for factor in range(-10, 11)] + [[0.013], [-0.377]]),
+    "hflip": (lambda image: image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), [[]]),
+    "vflip": (lambda image: image.transpose(Image.Transpose.FLIP_TOP_BOTTOM), [[]]),
+    "v2.permute_channels": (permute, [list(order) for order in itertools.permutations(range(3))]),
 }
 
 

@@ -13,7 +13,7 @@ import sys
 import PIL
 import torchvision.transforms.functional as F
 from PIL import Image
-from torchvision.transforms import InterpolationMode
+from torchvision.transforms import InterpolationMode, v2
 
 from make_image_calls import make_json
 
@@ -45,10 +45,13 @@ def rotate(image, angle, interpolation, r, g, b, x, y):
                     fill_of(image, (r, g, b)))
 
 
-def affine(image, angle, right, down, scale, shear_x, shear_y, interpolation, r, g, b, x, y):
-    fill, center = fill_of(image, (r, g, b)), center_of((x, y))
-    return F.affine(image, angle, [right, down], scale, [shear_x, shear_y], MODES[interpolation],
-                    fill, center)
+def affine_of(functional):
+    def affine(image, angle, right, down, scale, shear_x, shear_y, interpolation, r, g, b, x, y):
+        fill, center = fill_of(image, (r, g, b)), center_of((x, y))
+        return functional.affine(image, angle, [right, down], scale, [shear_x, shear_y],
+                                 MODES[interpolation], fill, center)
+
+    return affine
 
 
 def perspective(image, *args):
@@ -127,6 +130,13 @@ def affines():
         yield 0.0, 0, 0, 1.0, 90.0, 90.0, interpolation, *COLOR, *MIDDLE
 
 
+def apart():
+    """Places in the middle of a pixel, of which v1 and v2 make other bytes."""
+    for angle, scale, shear_x, shear_y in ((66.6, 0.8, 17.6, 5.5), (36.5, 0.5, -1.0, 0.0),
+                                           (-21.6, 0.8, 13.1, 5.5), (73.7, 1.25, 2.0, 5.5)):
+        yield angle, 0, 0, scale, shear_x, shear_y, BILINEAR, *COLOR, *MIDDLE
+
+
 def perspectives():
     for n, (width, height, ends) in enumerate((
         (224, 224, [[20, 35], [190, 8], [223, 210], [3, 170]]),
@@ -147,7 +157,8 @@ def perspectives():
 
 CALLS = {
     "rotate": (rotate, list(map(list, [*rotations(), *policy_rotations()]))),
-    "affine": (affine, list(map(list, [*affines(), *policy_affines()]))),
+    "affine": (affine_of(F), list(map(list, [*affines(), *policy_affines(), *apart()]))),
+    "v2.affine": (affine_of(v2.functional), list(map(list, [*affines(), *apart()]))),
     "PIL.transform": (perspective, list(map(list, perspectives()))),
 }
 

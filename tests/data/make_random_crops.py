@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes random_crops.json anew: torchvision v1's RandomCrop with each padding mode, on PIL images.
+"""Makes random_crops.json anew: torchvision v1's RandomCrop with each padding mode, its Pad and its
+Resize with max_size, on PIL images.
 
     python3 tests/data/make_random_crops.py
     needs torch, torchvision, pillow and numpy; tests read only the file
@@ -39,22 +40,42 @@ def synthetic(width, height):
     return Image.fromarray((((7 * x + 13 * y + 29 * c) ^ ((x * y) >> 3)) & 255).astype(numpy.uint8))
 
 
+def make_case(number, width, height, transform, text):
+    image = synthetic(width, height)
+    torch.manual_seed(number)
+    hashes = ["%08x" % zlib.crc32(transform(image).tobytes()) for _ in range(N_DRAWS)]
+    return [number, width, height, text] + hashes
+
+
 def make_cases():
     for number, (width, height, crop_height, crop_width, padding) in enumerate(SIZES):
-        image = synthetic(width, height)
+        size = (crop_height, crop_width)
         for arguments, text in WAYS:
-            crop = transforms.RandomCrop((crop_height, crop_width), padding=padding, **arguments)
-            torch.manual_seed(number)
-            hashes = ["%08x" % zlib.crc32(crop(image).tobytes()) for _ in range(N_DRAWS)]
-            yield [
-                number, width, height,
-                "random_crop(%d:%d,padding=%d,%s)" % (crop_height, crop_width, padding, text)
-            ] + hashes
+            yield make_case(
+                number, width, height, transforms.RandomCrop(size, padding=padding, **arguments),
+                "random_crop(%d:%d,padding=%d,%s)" % (*size, padding, text))
+            yield make_case(
+                number, width, height, transforms.RandomCrop(size, pad_if_needed=True,
+                                                             **arguments),
+                "random_crop(%d:%d,pad_if_needed,%s)" % (*size, text))
+            for border in ([padding], [padding, 3], [1, padding, 0, 40]):
+                yield make_case(number, width, height, transforms.Pad(border, **arguments),
+                                "pad(%s,%s)" % (":".join(map(str, border)), text))
+        for few in (1, 7):
+            crop = transforms.RandomCrop(size, padding=few, pad_if_needed=True,
+                                         padding_mode="edge")
+            yield make_case(
+                number, width, height, crop,
+                "random_crop(%d:%d,%d,pad_if_needed,padding_mode=edge)" % (*size, few))
+    for width, height in ((50, 40), (40, 50), (61, 9), (9, 61), (33, 33), (100, 99)):
+        for size, most in ((20, 21), (20, 30), (9, 100), (40, 53), (7, 8)):
+            yield make_case(0, width, height, transforms.Resize(size, max_size=most),
+                            "resize(%d,max_size=%d)" % (size, most))
 
 
 def main():
     content = {
-        "source": "torchvision %s, Pillow %s, numpy %s: RandomCrop of the synthetic image, "
+        "source": "torchvision %s, Pillow %s, numpy %s: calls on the synthetic image, "
         "%d draws after manual_seed()" %
         (torchvision.__version__.split("+")[0], PIL.__version__, numpy.__version__, N_DRAWS),
         "row": "seed, width, height, text, crc32 of the RGB bytes of each draw",

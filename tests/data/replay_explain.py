@@ -27,14 +27,21 @@ PIL = {
     if bits else image.point(lambda x: 0),
     "timm.solarize_add": lambda image, add: image.point(
         [min(255, x + add) if x < 128 else x for x in range(256)] * len(image.getbands())),
-    "PIL.transform": lambda image, fillcolor, **args: image.transform(fillcolor=tuple(fillcolor),
-                                                                      **args),
+    "PIL.transform": lambda image, size, fillcolor, **args: image.transform(
+        tuple(size), fillcolor=tuple(fillcolor), **args),
 }
+
+
+def find(name):
+    if name.startswith("v2."):
+        from torchvision.transforms import v2  # older versions do not have it
+        return getattr(v2.functional, name[len("v2."):])
+    return PIL[name] if name in PIL else getattr(F, name)
 
 
 def replay(image, calls):
     for name, args in calls:
-        image = PIL[name](image, **args) if name in PIL else getattr(F, name)(image, **args)
+        image = find(name)(image, **args)
     return image
 
 

@@ -398,6 +398,12 @@ def test_texts_of_recipes(text_of):
     (T.RandomCrop(16, padding=4,
                   padding_mode="reflect"), "random_crop(16,padding=4,padding_mode=reflect)"),
     (T.Resize((9, 11), T.InterpolationMode.BICUBIC), "resize(9:11,interp=bicubic)"),
+    (T.Resize(20, max_size=30), "resize(20,max_size=30)"),
+    (T.Pad([3, 4], fill=(1, 2, 3)), "pad(3:4:3:4,fill=1:2:3)"),
+    (T.RandomCrop(16, [1, 2, 3, 4]), "pad(1:2:3:4)+random_crop(16,padding=0)"),
+    (T.RandomCrop(16, 2, True, 7), "random_crop(16,padding=2,pad_if_needed,fill=7)"),
+    (T.RandomOrder([T.RandomHorizontalFlip(), T.RandomVerticalFlip()]),
+     "random_order(hflip(0.5),vflip(0.5))"),
     (T.Compose([T.Resize([20]), T.RandomVerticalFlip(0.25)]), "resize(20)+vflip(0.25)")
 ])
 def test_texts_of_operations(text_of, transform, part):
@@ -515,7 +521,9 @@ def test_what_is_not_known_is_named(images, reason_of):
     assert "RandomErasing" in reason_of(T.Compose([T.PILToTensor(), T.RandomErasing()]))
     assert "the transform Lambda" in reason_of(T.Compose([T.Lambda(abs), T.ToTensor()]))
     assert "the transform function" in reason_of(lambda image: image)
-    assert "max_size" in reason_of(T.Compose([T.Resize(20, max_size=30), T.ToTensor()]))
+    assert "RandomCrop with pad_if_needed" in reason_of(
+        T.Compose([
+            T.RandomCrop(20, [1, 2], pad_if_needed=True), T.ToTensor()]))
     assert "batch_size None" in reason_of(batch_size=None)
     assert "target_transform" in reason_of(dataset=ImageFolder(images, EVAL, target_transform=abs))
     sizes = T.Compose([T.Resize(9), T.ToTensor()])

@@ -326,19 +326,22 @@ static int64_t reflect_place(enum mr_padding_mode mode, int64_t n, int64_t i)
     return i;
 }
 
-static void pad_image(struct image *image, const struct mr_op *op)
+/* border: left, top, right, bottom */
+static void pad_image(struct image *image, const struct mr_op *op, const int64_t border[4])
 {
-    int64_t p = op->padding;
+    int64_t left = border[0], top = border[1];
     int n = image->channels;
     enum mr_padding_mode mode = (enum mr_padding_mode)op->padding_mode;
-    struct image out = image_make(image->width + 2 * p, image->height + 2 * p, n);
+    struct image out =
+        image_make(left + image->width + border[2], top + image->height + border[3], n);
     for (int64_t y = 0; y < out.height; y++)
         for (int64_t x = 0; x < out.width; x++) {
-            bool inside = x >= p && x < p + image->width && y >= p && y < p + image->height;
+            bool inside =
+                x >= left && x < left + image->width && y >= top && y < top + image->height;
             const uint8_t *from = op->fill;
             if (inside || mode != MR_PADDING_CONSTANT)
-                from = pixel_at(image, reflect_place(mode, image->width, x - p),
-                                reflect_place(mode, image->height, y - p));
+                from = pixel_at(image, reflect_place(mode, image->width, x - left),
+                                reflect_place(mode, image->height, y - top));
             memcpy(pixel_at(&out, x, y), from, (size_t)n);
         }
     replace_image(image, out);
@@ -347,7 +350,12 @@ static void pad_image(struct image *image, const struct mr_op *op)
 static bool random_crop(struct image *image, const struct mr_op *op, struct mr_rng *rng)
 {
     int64_t w = op->width, h = op->height;
-    pad_image(image, op);
+    int64_t padding[4] = {op->padding, op->padding, op->padding, op->padding};
+    if (op->pad_if_needed && image->width + 2 * padding[0] < w)
+        padding[0] = padding[2] = w - image->width - padding[0];
+    if (op->pad_if_needed && image->height + 2 * padding[1] < h)
+        padding[1] = padding[3] = h - image->height - padding[1];
+    pad_image(image, op, padding);
     if (image->height < h || image->width < w)
         return false;
     if (image->height == h && image->width == w)
@@ -358,13 +366,18 @@ static bool random_crop(struct image *image, const struct mr_op *op, struct mr_r
     return true;
 }
 
-static void resize_short(struct image *image, int64_t size, enum mr_interpolation interpolation)
+static void resize_short(struct image *image, const struct mr_op *op)
 {
+    int64_t size = op->height;
     int64_t s = image->width < image->height ? image->width : image->height;
     int64_t l = image->width < image->height ? image->height : image->width;
     int64_t longer = (int64_t)((double)(size * l) / (double)s);
+    if (op->max_size && longer > op->max_size) {
+        size = (int64_t)((double)(op->max_size * size) / (double)longer);
+        longer = op->max_size;
+    }
     reference_resize(image, image->width <= image->height ? size : longer,
-                     image->width <= image->height ? longer : size, interpolation);
+                     image->width <= image->height ? longer : size, op->interpolation);
 }
 
 static void to_rgb(struct image *image)
@@ -381,10 +394,15 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
 {
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP: random_resized_crop(image, op, rng); break;
-    case MR_OP_RESIZE_SHORT: resize_short(image, op->height, op->interpolation); break;
+    case MR_OP_RESIZE_SHORT: resize_short(image, op); break;
     case MR_OP_RESIZE: reference_resize(image, op->width, op->height, op->interpolation); break;
     case MR_OP_CENTER_CROP: center_crop(image, op->width, op->height); break;
     case MR_OP_RANDOM_CROP: return random_crop(image, op, rng);
+    case MR_OP_PAD:
+        pad_image(image, op,
+                  (const int64_t[4]){(int64_t)op->border[0], (int64_t)op->border[1],
+                                     (int64_t)op->border[2], (int64_t)op->border[3]});
+        break;
     case MR_OP_HFLIP:
         if (mr_rng_uniform(rng, 0.0f, 1.0f) < (float)op->p)
             reference_hflip(image);

@@ -131,7 +131,7 @@ static void draws_are_torchvision_s(void **state)
         expect_draws(&want);
     }
     json_decref(root);
-    assert_true(i >= 170);
+    assert_true(i >= 173);
 }
 
 int main(void)

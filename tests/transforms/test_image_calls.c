@@ -242,6 +242,12 @@ static void draw_warp(uint64_t *random, struct mr_image_call *call)
         args[8] = filter;
         return;
     }
+    if (call->kind == MR_CALL_PERMUTE_CHANNELS) {
+        uint32_t first = (uint32_t)reference_below(random, 3);
+        for (uint32_t c = 0; c < 3; c++)
+            args[c] = (first + 2 * c) % 3;
+        return;
+    }
     if (call->kind == MR_CALL_PIL_AFFINE) {
         args[0] = args[4] = 1;
         args[reference_below(random, 6)] += (double)reference_below(random, 100) / 50 - 1;
@@ -250,7 +256,7 @@ static void draw_warp(uint64_t *random, struct mr_image_call *call)
     }
     args[0] = (double)reference_below(random, 360);
     args[call->kind == MR_CALL_ROTATE ? 1 : 6] = filter;
-    if (call->kind == MR_CALL_AFFINE)
+    if (call->kind == MR_CALL_AFFINE || call->kind == MR_CALL_AFFINE_V2)
         args[3] = 1.5;
 }
 

@@ -39,7 +39,9 @@ static void spell_calls(const struct mr_geometry *g, char text_out[64])
                                                   [MR_CALL_PIL_GAUSSIAN_BLUR] = 'l',
                                                   [MR_CALL_ROTATE] = 'o',
                                                   [MR_CALL_AFFINE] = 'f',
-                                                  [MR_CALL_PERSPECTIVE] = 'v'};
+                                                  [MR_CALL_PERSPECTIVE] = 'v',
+                                                  [MR_CALL_HFLIP] = 'x',
+                                                  [MR_CALL_VFLIP] = 'y'};
     uint32_t i = 0;
     for (; i < g->calls.n && i < 63; i++)
         text_out[i] = letters[g->calls.calls[i].kind];
@@ -114,6 +116,9 @@ static void chances_are_those_of_the_text(void **state)
     check_chances(
         "random_choice(random_apply(random_choice(invert(1),equalize(1)),0.5),autocontrast(1))",
         (struct outcome[]){{"i", 0.125}, {"e", 0.125}, {"", 0.25}, {"a", 0.5}, {NULL, 0}});
+    check_chances("random_order(hflip,vflip(0.2))",
+                  (struct outcome[]){
+                      {"", 0.4}, {"x", 0.4}, {"y", 0.1}, {"xy", 0.05}, {"yx", 0.05}, {NULL, 0}});
 }
 
 static void jitter_has_every_order_equally_often(void **state)

@@ -142,6 +142,11 @@ static void geometry_takes_arguments_by_position_and_by_name(void **state)
     expect_long_form(
         "random_crop(32,4,128)+random_crop(9,2,Reflect)",
         "random_crop(32,padding=4,fill=128)+random_crop(9,padding=2,padding_mode=reflect)");
+    expect_long_form("random_crop(9,pad_if_needed,reflect,padding=1)+resize(7,bicubic,max_size=9)",
+                     "random_crop(9,padding=1,pad_if_needed,padding_mode=reflect)+"
+                     "resize(7,max_size=9,interp=bicubic)");
+    expect_long_form("pad(3)+pad(1:2,fill=1:2:3)+pad(edge,padding=1:2:3:4)",
+                     "pad(3:3:3:3)+pad(1:2:1:2,fill=1:2:3)+pad(1:2:3:4,padding_mode=edge)");
     expect_long_form("resize(size=8:9)+center_crop(size=7)+hflip(p=1)",
                      "resize(8:9)+center_crop(7)+hflip(1)");
     expect_long_form("rgb+normalize(0.5,0.25)", "rgb+normalize(mean=0.5,std=0.25)");
@@ -221,6 +226,11 @@ static void structures_hold_transforms(void **state)
         "random_apply(color_jitter(0.5:1.5,1:1,1:1,0:0)+equalize(0.5),0.8)+hflip(0.5)");
     expect_long_form("RANDOM_CHOICE(invert,posterize(2)+equalize,solarize(1))",
                      "random_choice(invert(0.5),posterize(2,0.5)+equalize(0.5),solarize(1,0.5))");
+    expect_long_form("random_order(hflip,vflip(0.25))+hflip+random_apply(channel_permutation)",
+                     "random_order(hflip(0.5),vflip(0.25))+hflip(0.5)+"
+                     "random_apply(channel_permutation,0.5)");
+    expect_long_form("photometric_distort(contrast=0:2,p=1)",
+                     "photometric_distort(0.875:1.125,0:2,0.5:1.5,-0.05:0.05,1)");
     expect_long_form(
         "random_order(random_apply(random_choice(invert,equalize),0.1),autocontrast)+train:224",
         "random_order(random_apply(random_choice(invert(0.5),equalize(0.5)),0.1),autocontrast(0.5))"
@@ -417,7 +427,16 @@ static void errors_name_the_place(void **state)
         {"random_apply(invert,2)", 21, "from 0 to 1"},
         {"random_choice()", 1, "a transform is expected in the parentheses"},
         {"random_apply(invert,0.5,p=0.5)", 25, "unknown or given twice"},
-        {"random_apply(invert+hflip,0.5)", 21,
+        {"pad", 1, "a padding of one value, x:y or left:top:right:bottom is expected"},
+        {"pad(1:2:3)", 5, "a padding of one value, x:y or left:top:right:bottom"},
+        {"pad(-1)", 5, "a number from 0 to 65535"},
+        {"pad(1,reflect,fill=3)", 1, "pad: a padding_mode of reflect has no fill"},
+        {"resize(8,max_size=8)", 1, "resize: max_size 8 is not above the size 8"},
+        {"resize(8:9,max_size=20)", 12, "unknown or given twice"},
+        {"random_crop(8,pad_if_needed=1)", 15, "takes no value"},
+        {"channel_permutation(3)", 21, "unknown or given twice"},
+        {"photometric_distort(2:1)", 21, "brightness: a number or lo:hi from 0 to 1000"},
+        {"random_apply(invert+resize(8:8),0.5)", 21,
          "only image operations and structures can be inside"},
         {"random_choice(invert,train:224)", 22, "only image operations"},
         {"random_choice(invert,0.5)", 22, "unknown or given twice"},

@@ -10,6 +10,7 @@
 #include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/image_ops/image_gray.h"
 #include "transforms/image_ops/image_hue.h"
+#include "transforms/image_ops/image_swap.h"
 #include "transforms/image_ops/image_table.h"
 #include "transforms/image_ops/image_warp.h"
 
@@ -17,6 +18,19 @@
 #define FACTOR(keyword, neutral)                                                                   \
     {                                                                                              \
         .name = keyword, .is_neutral = true, .value = neutral                                      \
+    }
+
+#define AFFINE(function)                                                                           \
+    {                                                                                              \
+        .name = function,                                                                          \
+        .args = {FACTOR("angle", 0),                                                               \
+                 {.name = "translate", .kind = MR_ARG_INTEGER, .n = 2, .is_neutral = true},        \
+                 FACTOR("scale", 1),                                                               \
+                 {.name = "shear", .n = 2, .is_neutral = true},                                    \
+                 {.name = "interpolation", .kind = MR_ARG_FILTER},                                 \
+                 {.name = "fill", .kind = MR_ARG_FILL},                                            \
+                 {.name = "center", .n = 2, .optional = true}},                                    \
+        .make = mr_image_warp_affine                                                               \
     }
 
 const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
@@ -68,16 +82,7 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                                  {.name = "fill", .kind = MR_ARG_FILL},
                                  {.name = "center", .n = 2, .optional = true}},
                         .make = mr_image_warp_rotate},
-    [MR_CALL_AFFINE] =
-        {.name = "affine",
-         .args = {FACTOR("angle", 0),
-                  {.name = "translate", .kind = MR_ARG_INTEGER, .n = 2, .is_neutral = true},
-                  FACTOR("scale", 1),
-                  {.name = "shear", .n = 2, .is_neutral = true},
-                  {.name = "interpolation", .kind = MR_ARG_FILTER},
-                  {.name = "fill", .kind = MR_ARG_FILL},
-                  {.name = "center", .n = 2, .optional = true}},
-         .make = mr_image_warp_affine},
+    [MR_CALL_AFFINE] = AFFINE("affine"),
     [MR_CALL_PERSPECTIVE] = {.name = "PIL.transform",
                              .args = {{.name = "size", .kind = MR_ARG_SIZE},
                                       /* PERSPECTIVE */
@@ -94,6 +99,12 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                                      {.name = "resample", .kind = MR_ARG_FILTER},
                                      {.name = "fillcolor", .kind = MR_ARG_FILL}},
                             .make = mr_image_warp_pil_affine},
+    [MR_CALL_HFLIP] = {.name = "hflip", .change = mr_image_swap_columns},
+    [MR_CALL_VFLIP] = {.name = "vflip", .change = mr_image_swap_rows},
+    [MR_CALL_PERMUTE_CHANNELS] = {.name = "v2.permute_channels",
+                                  .args = {{.name = "permutation", .kind = MR_ARG_INTEGER, .n = 3}},
+                                  .change = mr_image_swap_channels},
+    [MR_CALL_AFFINE_V2] = AFFINE("v2.affine"),
 };
 
 /* An image and the tables that have not been applied to it yet. */

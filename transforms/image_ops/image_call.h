@@ -40,7 +40,7 @@ struct mr_image_arg {
  * they do the same as with three equal ones.
  */
 struct mr_image_call_ops {
-    const char *name; /* in torchvision.transforms.functional; PIL.* or timm.* if not there */
+    const char *name; /* in torchvision.transforms.functional, otherwise PIL.*, v2.* or timm.* */
     struct mr_image_arg args[MR_CALL_MAX_NAMED]; /* up to the first without a name */
     /* Maps bytes to bytes by channel. Calls with a table that follow each other fold into one. */
     void (*table)(const struct mr_image_call *call, const struct mr_image *image,

@@ -79,6 +79,30 @@ static void draw_sharpness(struct mr_image_params_source *draw)
     draw_call(draw, MR_CALL_SHARPNESS, 1);
 }
 
+static void draw_hflip(struct mr_image_params_source *draw)
+{
+    if (mr_rng_chance(draw->rng, (double)(float)draw->args[0]))
+        mr_image_calls_add(draw->calls, MR_CALL_HFLIP, 0, NULL);
+}
+
+static void draw_vflip(struct mr_image_params_source *draw)
+{
+    if (mr_rng_chance(draw->rng, (double)(float)draw->args[0]))
+        mr_image_calls_add(draw->calls, MR_CALL_VFLIP, 0, NULL);
+}
+
+/* torch.randperm(n) of at most 4. */
+static void draw_order(struct mr_image_params_source *draw, uint32_t n, uint32_t order_out[4])
+{
+    for (uint32_t i = 0; i < n; i++)
+        order_out[i] = i;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        uint32_t other = i + mr_rng_below(draw->rng, n - i), part = order_out[other];
+        order_out[other] = order_out[i];
+        order_out[i] = part;
+    }
+}
+
 /*
  * ColorJitter.get_params: an order, then a factor for each part whose range is more than its
  * neutral value.
@@ -88,14 +112,10 @@ static void draw_color_jitter(struct mr_image_params_source *draw)
     static const enum mr_image_call_kind kinds[4] = {MR_CALL_BRIGHTNESS, MR_CALL_CONTRAST,
                                                      MR_CALL_SATURATION, MR_CALL_HUE};
     static const double neutral[4] = {1.0, 1.0, 1.0, 0.0};
-    uint32_t order[4] = {0, 1, 2, 3};
+    uint32_t order[4];
     bool is_used[4];
     double factors[4] = {0};
-    for (uint32_t i = 0; i < 3; i++) { /* torch.randperm(4) */
-        uint32_t other = i + mr_rng_below(draw->rng, 4 - i), part = order[other];
-        order[other] = order[i];
-        order[i] = part;
-    }
+    draw_order(draw, 4, order);
     for (uint32_t i = 0; i < 4; i++) {
         const double *range = &draw->args[2 * i];
         is_used[i] = range[0] != neutral[i] || range[1] != neutral[i];
@@ -111,6 +131,37 @@ static void draw_color_jitter(struct mr_image_params_source *draw)
 static double draw_span(struct mr_image_params_source *draw, const double *span)
 {
     return (double)mr_rng_uniform(draw->rng, (float)span[0], (float)span[1]);
+}
+
+static void draw_channel_permutation(struct mr_image_params_source *draw)
+{
+    uint32_t order[4];
+    draw_order(draw, 3, order);
+    const double args[3] = {order[0], order[1], order[2]};
+    mr_image_calls_add(draw->calls, MR_CALL_PERMUTE_CHANNELS, 3, args);
+}
+
+/* RandomPhotometricDistort.make_params of v2. */
+static void draw_photometric_distort(struct mr_image_params_source *draw)
+{
+    static const enum mr_image_call_kind kinds[4] = {MR_CALL_BRIGHTNESS, MR_CALL_CONTRAST,
+                                                     MR_CALL_SATURATION, MR_CALL_HUE};
+    const double p = (double)(float)draw->args[8];
+    double factors[4];
+    bool is_used[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        is_used[i] = mr_rng_chance(draw->rng, p);
+        factors[i] = is_used[i] ? draw_span(draw, &draw->args[2 * i]) : 0.0;
+    }
+    bool contrast_first = mr_rng_chance(draw->rng, 0.5);
+    const uint32_t orders[2][4] = {{0, 2, 3, 1}, {0, 1, 2, 3}};
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t which = orders[contrast_first][i];
+        if (is_used[which])
+            mr_image_calls_add(draw->calls, kinds[which], 1, &factors[which]);
+    }
+    if (mr_rng_chance(draw->rng, p))
+        draw_channel_permutation(draw);
 }
 
 static void draw_gaussian_blur(struct mr_image_params_source *draw)
@@ -136,6 +187,12 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
     {                                                                                              \
         .name = part, .short_name = letter, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1, \
         .defaults[0] = 1, .defaults[1] = 1                                                         \
+    }
+
+#define SPAN(part, least, most, from, to)                                                          \
+    {                                                                                              \
+        .name = part, .kind = MR_PARAM_SPAN, .lo = least, .hi = most, .defaults[0] = from,         \
+        .defaults[1] = to                                                                          \
     }
 
 #define MAX_DEGREES 36000.0
@@ -165,7 +222,20 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
         .hi = 1000, .defaults[0] = 31                                                              \
     }
 
-/* The policies of torchvision's v1 and v2. */
+/* Operations of torchvision's v1 and v2. */
+#define AFFINE(text, function)                                                                     \
+    {                                                                                              \
+        .name = text, .max_calls = 1,                                                              \
+        .params =                                                                                  \
+            {DEGREES,                                                                              \
+             {.name = "translate", .kind = MR_PARAM_PAIR, .hi = 1, .optional = true},              \
+             {.name = "scale", .kind = MR_PARAM_SPAN, .lo = 0.001, .hi = 1000, .optional = true},  \
+             {.name = "shear", .kind = MR_PARAM_RANGES, .lo = -180, .hi = 180, .optional = true},  \
+             INTERP(0),                                                                            \
+             FILL,                                                                                 \
+             CENTER},                                                                              \
+        .draw = (function)                                                                         \
+    }
 #define RAND_AUGMENT(text, function)                                                               \
     {                                                                                              \
         .name = text, .max_calls = 1, .repeats = true,                                             \
@@ -258,16 +328,7 @@ const struct mr_image_op mr_image_ops[] = {
      .max_calls = 1,
      .params = {DEGREES, INTERP(0), CENTER, FILL},
      .draw = mr_image_op_warp_rotation},
-    {.name = "affine",
-     .max_calls = 1,
-     .params = {DEGREES,
-                {.name = "translate", .kind = MR_PARAM_PAIR, .hi = 1, .optional = true},
-                {.name = "scale", .kind = MR_PARAM_SPAN, .lo = 0.001, .hi = 1000, .optional = true},
-                {.name = "shear", .kind = MR_PARAM_RANGES, .lo = -180, .hi = 180, .optional = true},
-                INTERP(0),
-                FILL,
-                CENTER},
-     .draw = mr_image_op_warp_affine},
+    AFFINE("affine", mr_image_op_warp_affine),
     {.name = "perspective",
      .max_calls = 1,
      .params =
@@ -287,5 +348,17 @@ const struct mr_image_op mr_image_ops[] = {
     RAND_AUGMENT("rand_augment_v2", mr_image_policy_draw_rand_v2),
     TRIVIAL_AUGMENT_WIDE("trivial_augment_wide_v2", mr_image_policy_draw_wide_v2),
     AUTO_AUGMENT("auto_augment_v2", mr_image_policy_draw_auto_v2),
+    AFFINE("affine_v2", mr_image_op_warp_affine_v2),
+    /* Inside structures only: elsewhere these names are geometry, in the pass of a crop. */
+    {.name = "hflip", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_hflip},
+    {.name = "vflip", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_vflip},
+    {.name = "channel_permutation", .max_calls = 1, .draw = draw_channel_permutation},
+    {.name = "photometric_distort",
+     .max_calls = 5,
+     .params = {SPAN("brightness", 0, MAX_FACTOR, 0.875, 1.125),
+                SPAN("contrast", 0, MAX_FACTOR, 0.5, 1.5),
+                SPAN("saturation", 0, MAX_FACTOR, 0.5, 1.5), SPAN("hue", -0.5, 0.5, -0.05, 0.05),
+                CHANCE(0.5)},
+     .draw = draw_photometric_distort},
 };
 const uint32_t mr_image_op_count = sizeof mr_image_ops / sizeof *mr_image_ops;

@@ -30,7 +30,7 @@ void mr_image_op_warp_rotation(struct mr_image_params_source *draw)
     mr_image_calls_add(draw->calls, MR_CALL_ROTATE, 7, args);
 }
 
-void mr_image_op_warp_affine(struct mr_image_params_source *draw)
+static void draw_affine(struct mr_image_params_source *draw, enum mr_image_call_kind kind)
 {
     const double *degrees = draw->args, *translate = degrees + 2, *scale = translate + 2,
                  *shear = scale + 2;
@@ -51,7 +51,17 @@ void mr_image_op_warp_affine(struct mr_image_params_source *draw)
     args[6] = mr_image_op_warp_filter(*interp);
     memcpy(args + 7, fill, 3 * sizeof *fill);
     memcpy(args + 10, center, 2 * sizeof *center);
-    mr_image_calls_add(draw->calls, MR_CALL_AFFINE, 12, args);
+    mr_image_calls_add(draw->calls, kind, 12, args);
+}
+
+void mr_image_op_warp_affine(struct mr_image_params_source *draw)
+{
+    draw_affine(draw, MR_CALL_AFFINE);
+}
+
+void mr_image_op_warp_affine_v2(struct mr_image_params_source *draw)
+{
+    draw_affine(draw, MR_CALL_AFFINE_V2);
 }
 
 /* Twice the signed area of a triangle. */

@@ -15,6 +15,7 @@ double mr_image_op_warp_filter(double place);
 
 void mr_image_op_warp_rotation(struct mr_image_params_source *draw);
 void mr_image_op_warp_affine(struct mr_image_params_source *draw);
+void mr_image_op_warp_affine_v2(struct mr_image_params_source *draw);
 void mr_image_op_warp_perspective(struct mr_image_params_source *draw);
 
 /*

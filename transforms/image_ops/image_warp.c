@@ -412,17 +412,24 @@ mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image
            shear_y = to_radians(args[5]);
     double x = isnan(args[10]) ? from->width * 0.5 : args[10],
            y = isnan(args[10]) ? from->height * 0.5 : args[11];
-    /* torchvision's _get_inverse_affine_matrix() */
+    /* torchvision's _get_inverse_affine_matrix(); v1's and v2's round in different places */
+    bool is_v2 = call->kind == MR_CALL_AFFINE_V2;
     double cosine = cos(rotation - shear_y), sine = sin(rotation - shear_y);
     double forth[4] = {cosine / cos(shear_y), -cosine * tan(shear_x) / cos(shear_y) - sin(rotation),
                        sine / cos(shear_y), -sine * tan(shear_x) / cos(shear_y) + cos(rotation)};
+    if (is_v2) {
+        forth[1] = -(forth[0] * tan(shear_x) + sin(rotation));
+        forth[3] = cos(rotation) - forth[2] * tan(shear_x);
+    }
     double *a = w.in.a, scale = args[3];
     a[0] = forth[3] / scale;
     a[1] = -forth[1] / scale;
     a[3] = -forth[2] / scale;
     a[4] = forth[0] / scale;
-    a[2] = a[0] * (-x - args[1]) + a[1] * (-y - args[2]) + x;
-    a[5] = a[3] * (-x - args[1]) + a[4] * (-y - args[2]) + y;
+    a[2] = is_v2 ? x - a[0] * (x + args[1]) - a[1] * (y + args[2])
+                 : a[0] * (-x - args[1]) + a[1] * (-y - args[2]) + x;
+    a[5] = is_v2 ? y - a[3] * (x + args[1]) - a[4] * (y + args[2])
+                 : a[3] * (-x - args[1]) + a[4] * (-y - args[2]) + y;
     run_affine(&w);
     return MR_OK;
 }

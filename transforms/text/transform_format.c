@@ -20,10 +20,9 @@ static void put_doubles(struct mr_text_writer *w, const char *before, const doub
     }
 }
 
-static void put_padding(struct mr_text_writer *w, const struct mr_op *op)
+static void put_padding_look(struct mr_text_writer *w, const struct mr_op *op)
 {
     const double fill[3] = {op->fill[0], op->fill[1], op->fill[2]};
-    mr_text_writer_put(w, ",padding=%u", op->padding);
     if (op->padding_mode != MR_PADDING_CONSTANT)
         mr_text_writer_put(w, ",padding_mode=%s", mr_transform_padding_modes[op->padding_mode]);
     if (op->n_channels == 3 || fill[0] > 0.0 || fill[1] > 0.0 || fill[2] > 0.0)
@@ -95,6 +94,8 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         break;
     case MR_OP_RESIZE_SHORT:
         mr_text_writer_put(w, "%u", op->height);
+        if (op->max_size)
+            mr_text_writer_put(w, ",max_size=%u", op->max_size);
         put_interpolation(w, op);
         break;
     case MR_OP_RESIZE:
@@ -104,7 +105,13 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
     case MR_OP_CENTER_CROP: put_size(w, op); break;
     case MR_OP_RANDOM_CROP:
         put_size(w, op);
-        put_padding(w, op);
+        mr_text_writer_put(w, ",padding=%u%s", op->padding,
+                           op->pad_if_needed ? ",pad_if_needed" : "");
+        put_padding_look(w, op);
+        break;
+    case MR_OP_PAD:
+        put_doubles(w, "", op->border, 4);
+        put_padding_look(w, op);
         break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: mr_text_writer_put_double(w, op->p); break;

@@ -95,17 +95,29 @@ static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_tex
                                             interpolation, p->error);
 }
 
+/* One whole number. *out stays as it is if the argument is not given. */
+static mr_status take_whole(struct mr_text_parser *p, struct mr_text_arg *arg, uint32_t *out)
+{
+    if (!arg)
+        return MR_OK;
+    if (arg->n_values != 1)
+        return mr_text_parser_fail_at(p, arg->place, "one value is expected");
+    return to_integer(p, arg, arg->values[0], 0, out);
+}
+
 static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
 {
-    uint32_t height, width;
+    uint32_t height, width, max_size = 0;
     bool one;
     enum mr_interpolation interpolation;
     mr_status status = take_size(p, item, &height, &width, &one);
+    if (status == MR_OK && one)
+        status = take_whole(p, mr_text_parser_take_arg(item, "max_size"), &max_size);
     if (status == MR_OK)
         status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
-    return one ? mr_transform_resize_short(p->transform, height, interpolation, p->error)
+    return one ? mr_transform_resize_short(p->transform, height, max_size, interpolation, p->error)
                : mr_transform_resize(p->transform, height, width, interpolation, p->error);
 }
 
@@ -128,28 +140,67 @@ static mr_status take_padding_mode(struct mr_text_parser *p, struct mr_text_item
     return status;
 }
 
-static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *item)
+/* fill_out: three values. *n_out: how many of them were given, at least 1. */
+static mr_status take_fill(struct mr_text_parser *p, struct mr_text_item *item, double *fill_out,
+                           uint32_t *n_out)
 {
-    uint32_t height, width, padding = 0;
-    enum mr_padding_mode mode;
-    mr_status status = take_size(p, item, &height, &width, NULL);
-    if (status != MR_OK)
-        return status;
-    struct mr_text_arg *arg = take_named_or_next(item, "padding");
-    if (arg && arg->n_values != 1)
-        return mr_text_parser_fail_at(p, arg->place, "one value is expected");
-    if (arg)
-        status = to_integer(p, arg, arg->values[0], 0, &padding);
-    if (status == MR_OK)
-        status = take_padding_mode(p, item, &mode);
-    if (status != MR_OK)
-        return status;
     struct mr_text_arg *fill = take_named_or_next(item, "fill");
     if (fill && fill->n_values != 1 && fill->n_values != 3)
         return mr_text_parser_fail_at(p, fill->place, "one value or r:g:b is expected");
-    return mr_transform_random_crop(p->transform, height, width, padding, mode,
-                                    fill ? fill->n_values : 1, fill ? fill->values : &(double){0.0},
-                                    p->error);
+    *n_out = fill ? fill->n_values : 1;
+    if (fill)
+        memcpy(fill_out, fill->values, *n_out * sizeof *fill_out);
+    return MR_OK;
+}
+
+static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t height, width, padding = 0, n_fill = 1;
+    bool pad_if_needed = false;
+    double fill[3] = {0};
+    enum mr_padding_mode mode = MR_PADDING_CONSTANT;
+    mr_status status = take_size(p, item, &height, &width, NULL);
+    if (status == MR_OK)
+        status = mr_text_parser_take_flag(p, item, "pad_if_needed", &pad_if_needed);
+    if (status == MR_OK)
+        status = take_whole(p, take_named_or_next(item, "padding"), &padding);
+    if (status == MR_OK)
+        status = take_padding_mode(p, item, &mode);
+    if (status == MR_OK)
+        status = take_fill(p, item, fill, &n_fill);
+    if (status != MR_OK)
+        return status;
+    return mr_transform_random_crop(p->transform, height, width, padding, pad_if_needed, mode,
+                                    n_fill, fill, p->error);
+}
+
+/* One value for all sides, x:y for the sides of an axis, or left:top:right:bottom. */
+static mr_status take_border(struct mr_text_parser *p, struct mr_text_item *item,
+                             uint32_t border_out[4])
+{
+    struct mr_text_arg *arg = take_named_or_next(item, "padding");
+    if (!arg || (arg->n_values != 1 && arg->n_values != 2 && arg->n_values != 4))
+        return mr_text_parser_fail_at(p, arg ? arg->place : item->place,
+                                      "a padding of one value, x:y or left:top:right:bottom is "
+                                      "expected");
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; i < 4 && status == MR_OK; i++)
+        status = to_integer(p, arg, arg->values[i % arg->n_values], 0, &border_out[i]);
+    return status;
+}
+
+static mr_status add_pad(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t border[4], n_fill = 1;
+    double fill[3] = {0};
+    enum mr_padding_mode mode = MR_PADDING_CONSTANT;
+    mr_status status = take_border(p, item, border);
+    if (status == MR_OK)
+        status = take_padding_mode(p, item, &mode);
+    if (status == MR_OK)
+        status = take_fill(p, item, fill, &n_fill);
+    return status == MR_OK ? mr_transform_pad(p->transform, border, mode, n_fill, fill, p->error)
+                           : status;
 }
 
 static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item,
@@ -254,7 +305,7 @@ static mr_status add_eval(struct mr_text_parser *p, struct mr_text_item *item)
         return status;
     if (one)
         return mr_text_parser_fail_at(p, p->at, "two sizes, eval:RESIZE:CROP, are expected");
-    status = mr_transform_resize_short(p->transform, resized, interpolation, p->error);
+    status = mr_transform_resize_short(p->transform, resized, 0, interpolation, p->error);
     if (status == MR_OK)
         status = mr_transform_center_crop(p->transform, crop, crop, p->error);
     return status == MR_OK ? imply_imagenet(p) : status;
@@ -264,8 +315,8 @@ static mr_status add_cifar(struct mr_text_parser *p, struct mr_text_item *item)
 {
     const double mean[3] = {0.4914, 0.4822, 0.4465}, std[3] = {0.2470, 0.2435, 0.2616};
     (void)item;
-    mr_status status = mr_transform_random_crop(p->transform, 32, 32, 4, MR_PADDING_CONSTANT, 1,
-                                                &(double){0.0}, p->error);
+    mr_status status = mr_transform_random_crop(p->transform, 32, 32, 4, false, MR_PADDING_CONSTANT,
+                                                1, &(double){0.0}, p->error);
     if (status == MR_OK)
         status = add_kind(p, MR_OP_HFLIP, 0.5);
     return status == MR_OK
@@ -293,6 +344,7 @@ static const struct {
              {"resize", add_resize},
              {"center_crop", add_center_crop},
              {"random_crop", add_random_crop},
+             {"pad", add_pad},
              {"hflip", add_hflip},
              {"vflip", add_vflip},
              {"normalize", add_normalize},
@@ -505,12 +557,16 @@ static mr_status parse_item(struct mr_text_parser *p)
     mr_status status = mr_text_parser_read_name(p, item.name);
     if (status != MR_OK)
         return status;
-    for (size_t i = 0; i < N_ITEMS; i++)
-        if (mr_word_is(items[i].name, item.name))
-            return add_item(p, &item, i);
-    for (uint32_t i = 0; i < mr_image_op_count; i++)
-        if (mr_word_is(mr_image_ops[i].name, item.name))
-            return add_image_op(p, &item, i);
+    size_t plain = 0;
+    uint32_t image_op = 0;
+    while (plain < N_ITEMS && !mr_word_is(items[plain].name, item.name))
+        plain++;
+    while (image_op < mr_image_op_count && !mr_word_is(mr_image_ops[image_op].name, item.name))
+        image_op++;
+    if (image_op < mr_image_op_count && (p->inside || plain == N_ITEMS))
+        return add_image_op(p, &item, image_op);
+    if (plain < N_ITEMS)
+        return add_item(p, &item, plain);
     for (size_t i = 0; i < N_STRUCTURES; i++)
         if (mr_word_is(structures[i].name, item.name))
             return add_structure(p, &item, structures[i].kind);

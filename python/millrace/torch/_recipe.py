@@ -25,6 +25,15 @@ class Recipe(NamedTuple):
     """How the pixels differ from torch's, which the program has accepted."""
 
 
+def _is_v2(t: Any) -> bool:
+    return type(t).__module__.startswith("torchvision.transforms.v2")
+
+
+def _version(t: Any) -> str:
+    """The end of the names of operations for which v1 and v2 differ."""
+    return "_v2" if _is_v2(t) else ""
+
+
 def _fill(fill: Any) -> str:
     """The argument "fill" with its comma; "" for zero."""
     if fill is None or fill == 0:
@@ -40,19 +49,41 @@ def _random_resized_crop(t: Any) -> str:
 
 
 def _resize(t: Any) -> str:
-    needs(t.max_size is None, "Resize with max_size")
+    needs(t.size is not None, "Resize without a size")
     size = t.size if isinstance(t.size, int) or len(t.size) == 2 else t.size[0]
-    return f"resize({size_of(size)},interp={filter_of(t.interpolation)})"
+    longest = "" if getattr(t, "max_size", None) is None else f",max_size={t.max_size}"
+    return f"resize({size_of(size)}{longest},interp={filter_of(t.interpolation)})"
+
+
+def _border(padding: Any) -> list[int]:
+    """left, top, right, bottom"""
+    if isinstance(padding, int):
+        return [padding] * 4
+    return list(padding) * (4 // len(padding))
+
+
+def _pad_look(t: Any) -> str:
+    mode = _word_of(t.padding_mode)
+    return (_fill(t.fill) if mode == "constant" else "") + f",padding_mode={mode}"
+
+
+def _pad(t: Any) -> str:
+    return f"pad({join(_border(t.padding))}{_pad_look(t)})"
 
 
 def _random_crop(t: Any) -> str:
-    needs(not t.pad_if_needed, "RandomCrop with pad_if_needed")
-    padding = t.padding or 0
-    if not isinstance(padding, int):
-        needs(len(set(padding)) == 1, "RandomCrop with unequal padding")
-        padding = padding[0]
-    return (f"random_crop({size_of(t.size)},padding={padding}{_fill(t.fill)},"
-            f"padding_mode={_word_of(t.padding_mode)})")
+    border = _border(t.padding or 0)
+    if t.padding and _is_v2(t):  # which keeps left, right, top, bottom
+        border = [border[i] for i in (0, 2, 1, 3)]
+    if_needed = ",pad_if_needed" if t.pad_if_needed else ""
+    # v1 pads twice, so a mirror image is mirrored again, in another place.
+    needs(
+        not t.pad_if_needed or len(set(border)) == 1 and
+        (_is_v2(t) or border[0] == 0 or _word_of(t.padding_mode) in ("constant", "edge")),
+        "RandomCrop with pad_if_needed and a padding that is unequal, or mirrored (v1)")
+    if len(set(border)) == 1:
+        return f"random_crop({size_of(t.size)},padding={border[0]}{if_needed}{_pad_look(t)})"
+    return f"pad({join(border)}{_pad_look(t)})+random_crop({size_of(t.size)})"
 
 
 def _word_of(value: Any) -> str:
@@ -83,7 +114,7 @@ def _affine(t: Any) -> str:
         f"{name}={join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
         if getattr(t, name) is not None
     ]
-    return (f"affine({','.join([join(t.degrees), *parts])},"
+    return (f"affine{_version(t)}({','.join([join(t.degrees), *parts])},"
             f"interp={filter_of(t.interpolation)}{_fill(t.fill)})")
 
 
@@ -96,8 +127,7 @@ def _policy(name: str, fields: tuple[str, ...]) -> Callable[[Any], str]:
     def write(t: Any) -> str:
         values = [f"{field}={_word_of(getattr(t, field))}" for field in fields]
         values.append("interp=" + filter_of(t.interpolation))
-        version = "_v2" if _is_v2(t) else ""
-        return f"{name}{version}({','.join(values)}{_fill(t.fill)})"
+        return f"{name}{_version(t)}({','.join(values)}{_fill(t.fill)})"
     return write
 
 
@@ -118,10 +148,11 @@ def _alternatives(name: str) -> Callable[[Any], str]:
 
 
 # Classes of torchvision.transforms and of its v2, which draw and compute the same on PIL images,
-# except for the policies.
+# except for those with another name for v2.
 _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandomResizedCrop": _random_resized_crop, "Resize": _resize,
     "CenterCrop": lambda t: f"center_crop({size_of(t.size)})", "RandomCrop": _random_crop,
+    "Pad": _pad,
     "RandomHorizontalFlip": lambda t: f"hflip({number(t.p)})",
     "RandomVerticalFlip": lambda t: f"vflip({number(t.p)})", "ColorJitter": _color_jitter,
     "Grayscale": lambda t: f"grayscale({t.num_output_channels})",
@@ -135,16 +166,15 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})", "RandomRotation": _rotation,
     "RandomAffine": _affine, "RandomPerspective": _perspective, "RandomApply": _random_apply,
     "RandomChoice": _alternatives("random_choice"), "RandomOrder": _alternatives("random_order"),
+    "RandomChannelPermutation": lambda t: "channel_permutation",
+    "RandomPhotometricDistort": lambda t: "photometric_distort({},{},{},{},{})".format(
+        *map(join, (t.brightness, t.contrast, t.saturation, t.hue)), number(t.p)),
     "RandAugment": _policy("rand_augment", ("num_ops", "magnitude", "num_magnitude_bins")),
     "TrivialAugmentWide": _policy("trivial_augment_wide", ("num_magnitude_bins",)),
     "AutoAugment": _policy("auto_augment", ("policy",)),
 }
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
 _CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
-
-
-def _is_v2(t: Any) -> bool:
-    return type(t).__module__.startswith("torchvision.transforms.v2")
 
 
 def _is_known(t: Any) -> bool:
@@ -254,7 +284,7 @@ class _Writer:
         """Pass an operation that makes the same pixels of a tensor as of an image, or nearly the
         same if the program has accepted that."""
         before = f"put it before {self.converter}"
-        is_cut = name in ("CenterCrop", "RandomCrop") and not self.normal and (
+        is_cut = name in ("CenterCrop", "RandomCrop", "Pad") and not self.normal and (
             self.form == "u8" or not getattr(t, "fill", 0))
         if name in _FLIPS or is_cut or name == "RGB":
             return
