@@ -173,6 +173,30 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "TrivialAugmentWide": _policy("trivial_augment_wide", ("num_magnitude_bins",)),
     "AutoAugment": _policy("auto_augment", ("policy",)),
 }
+# What to do instead of classes that torch loads.
+_BOXES = "for boxes, masks and points, which millrace loads as bytes beside an image (extra=)"
+_SIZES = "images of random sizes; Resize and RandomResizedCrop have a fixed one"
+_HINTS = {
+    "AugMix": "several images are mixed; RandAugment and TrivialAugmentWide are native",
+    "CutMix": "mixes a batch: call it on batches in the loop, or use millrace.Loader with cutmix",
+    "MixUp": "mixes a batch: call it on batches in the loop, or use millrace.Loader with mixup",
+    "ElasticTransform": "displacements are blurred random numbers, sampled in floats; RandomAffine "
+                        "and RandomPerspective are native",
+    "FiveCrop": "five images of one; use a DataLoader for each crop",
+    "TenCrop": "ten images of one; use a DataLoader for each crop",
+    "GaussianNoise": "noise of torch's generator; add it to batches in the loop",
+    "JPEG": "encodes and decodes each image again; GaussianBlur and RandomPosterize are native",
+    "Lambda": "a Python function; a class of torchvision that does the same is native",
+    "LinearTransformation": "a matrix for whole images; call it on batches in the loop",
+    "RandomZoomOut": "images of random sizes; Pad and RandomCrop(pad_if_needed=True) are native",
+    "Transform": "the base class of others",
+    "ToPILImage": "back to an image; put the operations before the tensor is made",
+    "UniformTemporalSubsample": "it is for videos",
+    **dict.fromkeys(("RandomResize", "RandomShortestSize", "ScaleJitter"), _SIZES),
+    **dict.fromkeys(("ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat",
+                     "RandomIoUCrop", "SanitizeBoundingBoxes", "SanitizeKeyPoints",
+                     "SetClampingMode"), _BOXES),
+}
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
 _CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
 
@@ -199,7 +223,8 @@ def _operation(t: Any) -> str:
         return timm_operation(t)
     write = _OPERATIONS.get(name)
     if write is None:
-        raise Unknown(f"the transform {'v2.' if _is_v2(t) else ''}{name}")
+        hint = f": {_HINTS[name]}" if name in _HINTS else ""
+        raise Unknown(f"the transform {'v2.' if _is_v2(t) else ''}{name}{hint}")
     return write(t)
 
 
@@ -283,6 +308,8 @@ class _Writer:
     def check_on_tensor(self, name: str, t: Any) -> None:
         """Pass an operation that makes the same pixels of a tensor as of an image, or nearly the
         same if the program has accepted that."""
+        if name not in _OPERATIONS:
+            return  # _operation() says why
         before = f"put it before {self.converter}"
         is_cut = name in ("CenterCrop", "RandomCrop", "Pad") and not self.normal and (
             self.form == "u8" or not getattr(t, "fill", 0))
