@@ -28,8 +28,8 @@ enum mr_catalog_scheme {
                               their first samples */
     MR_SCHEME_PACK = 4, /* many samples per file; NAMES holds the names of the shards; the index is
                            mapped beside the catalog */
-    MR_SCHEME_TAR = 5,  /* many samples per file; NAMES holds the names of members, FOLDERS the
-                           shards, MEMBERS the positions of the images */
+    MR_SCHEME_TAR = 5,  /* tar and ranges: many samples per file; NAMES holds the names of members,
+                           FOLDERS the shards, MEMBERS the positions of the images */
 };
 
 enum mr_catalog_section {

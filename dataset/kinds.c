@@ -8,6 +8,7 @@
 #include "dataset/imagefolder.h"
 #include "dataset/list.h"
 #include "dataset/pack_open.h"
+#include "dataset/ranges.h"
 #include "dataset/records.h"
 #include "dataset/tar/tar.h"
 
@@ -15,6 +16,7 @@ const struct mr_kind mr_kinds[] = {
     {.name = "imagefolder", .open = mr_imagefolder_open},
     {.name = "cifar10", .open = mr_records_open_cifar10},
     {.name = "list", .open = mr_list_open},
+    {.name = "ranges", .open = mr_ranges_open},
     {.name = "records", .many_paths = true, .open = mr_records_open},
     {.name = "pack", .open = mr_pack_open},
     {.name = "tar", .many_paths = true, .raw_paths = true, .open = mr_tar_open},

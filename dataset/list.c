@@ -286,9 +286,8 @@ static mr_status copy_list(const char *path, size_t len, int *fd, mr_error *erro
     return status;
 }
 
-/* Open the folder of the list. In messages it is as the user wrote it, with its slash, or "". */
-static mr_status open_list_root(const char *path, struct mr_catalog_builder *builder, int *fd_out,
-                                mr_error *error)
+mr_status mr_list_open_root(const char *path, struct mr_catalog_builder *builder, int *fd_out,
+                            mr_error *error)
 {
     char absolute[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -344,7 +343,7 @@ mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype,
     struct mr_catalog_builder builder;
     mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_LIST, error);
     if (status == MR_OK)
-        status = open_list_root(name, &builder, &fds[MR_CATALOG_FD_ROOT], error);
+        status = mr_list_open_root(name, &builder, &fds[MR_CATALOG_FD_ROOT], error);
     if (status == MR_OK)
         status = scan_file(&scan, &builder, fds, error);
     mr_catalog_builder_fini(&builder);

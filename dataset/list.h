@@ -22,6 +22,14 @@ mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t 
                        int fds_out[MR_CATALOG_N_FDS], mr_error *error);
 
 /*
+ * Open the folder of the list, where relative paths start. In messages it is as the user wrote it,
+ * with its slash, or "".
+ */
+struct mr_catalog_builder;
+mr_status mr_list_open_root(const char *path, struct mr_catalog_builder *builder, int *fd_out,
+                            mr_error *error);
+
+/*
  * A list with class names begins with a line of this text and the names. A tab precedes each name;
  * names are escaped as paths are.
  */

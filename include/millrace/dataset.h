@@ -44,6 +44,8 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   list:FILE[?label=DTYPE&extra=NAME:BYTES,...]
  *                          lines of path, tab, label; relative paths are relative to the list. With
  *                          extra, a tab and a further path follow the label for each item
+ *   ranges:FILE            images that are ranges of larger files: lines of path, label, offset and
+ *                          length, with tabs between
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
  *                   [&label_bytes=][&label_dtype=][&label_shape=]
  *                          records of fixed size

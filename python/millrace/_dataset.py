@@ -20,8 +20,8 @@ class Dataset:
     """An open dataset.
 
     spec  a line of text (docs/formats.md): "imagefolder:DIR" (each folder in DIR is a class), or
-          just DIR, "cifar10:DIR?split=train", "list:FILE", "records:FILE?dtype=u16&shape=1025",
-          "tar:train-{000..099}.tar", "pack:DIR"
+          just DIR, "cifar10:DIR?split=train", "list:FILE", "ranges:FILE",
+          "records:FILE?dtype=u16&shape=1025", "tar:train-{000..099}.tar", "pack:DIR"
     allow_empty_classes  of an imagefolder: accept class folders without an image
 
     It blocks while it reads directories.
