@@ -114,6 +114,7 @@ class DataLoader(data.DataLoader[_T]):
 
     def _recognise(self) -> Recipe:
         recipe = recognise(self._source.owner.transform, self._exact_resize)
+        recipe = recipe._replace(text=self._source.prefix + recipe.text)
         # torch's default_collate too needs images of one size.
         size = getattr(self._batches, "batch_size", None) or 1
         stacks = size > 1 and self.collate_fn is data.default_collate
@@ -219,9 +220,12 @@ class DataLoader(data.DataLoader[_T]):
     def _collate(self, batch: Batch) -> Any:
         """The batch as the program gets it."""
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
-        default = self.collate_fn is data.default_collate
-        made = [image, label] if default else self.collate_fn(
-            list(zip(image.unbind(), label.tolist())))
+        keys, pair = self._source.keys, [image, label]
+        if self.collate_fn is data.default_collate:
+            made = pair if keys is None else dict(zip(keys, pair))
+        else:
+            rows = zip(image.unbind(), label.tolist())
+            made = self.collate_fn([row if keys is None else dict(zip(keys, row)) for row in rows])
         # Only memory of torch's waits for copies in progress before it is reused, so a batch is
         # copied there.
         return pin_memory(made) if self._pins else made

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch dataset of a spec: packs, tar shards and lists for the drop-in DataLoader."""
+"""Datasets for the drop-in DataLoader: of a spec, such as packs and tar shards; of paths in memory;
+of Hugging Face's datasets.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 import numpy
 from torch.utils import data
 
 from .. import Dataset as Native
 from .. import Loader
+from ._memory import MemoryFile, list_name
 
 
 class Dataset(data.Dataset[tuple[Any, int]]):
@@ -24,6 +27,14 @@ class Dataset(data.Dataset[tuple[Any, int]]):
     dataset[i] decodes one image in the calling process, and opens a loader each time. It is for
     looking at samples, and for loaders that fall back to torch.
     """
+
+    order: Any = None
+    """The index in `native` for each index; None if they are the same."""
+    keys: tuple[str, str] | None = None
+    """Batches are dicts with these two keys."""
+    upright = False
+    """Images are turned by their EXIF orientation before the transform."""
+
     def __init__(self,
                  spec: str | os.PathLike[str],
                  transform: Callable[[Any], Any] | None = None) -> None:
@@ -33,14 +44,42 @@ class Dataset(data.Dataset[tuple[Any, int]]):
         self.classes = self.native.classes
         self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
 
+    @staticmethod
+    def from_samples(samples: Iterable[tuple[str | os.PathLike[str], int]],
+                     transform: Callable[[Any], Any] | None = None) -> Dataset:
+        """A dataset of files: a path and a label for each sample.
+
+        transform  takes a PIL image of mode RGB
+        """
+        return Samples(list(samples), transform)
+
+    @staticmethod
+    def from_huggingface(dataset: Any,
+                         transform: Callable[[Any], Any] | None = None,
+                         image: str = "image",
+                         label: str = "label",
+                         keys: tuple[str, str] | None = None) -> Dataset:
+        """A dataset of Hugging Face's `datasets`, as it is now: its rows after shuffle(), select()
+        and the like. Workers read images from its Arrow files; images that are only in memory are
+        copied once.
+
+        transform     takes a PIL image of mode RGB, turned by its EXIF orientation
+        image, label  names of the columns
+        keys          batches are dicts with these keys, for example ("pixel_values", "labels")
+        """
+        from ._huggingface import HuggingFace
+
+        return HuggingFace(dataset, transform, image, label, keys)
+
     def __len__(self) -> int:
         """Number of samples."""
-        return len(self.native)
+        return len(self.native) if self.order is None else len(self.order)
 
     @property
     def targets(self) -> list[int]:
         """The labels of all samples."""
-        return [self.native.label(i) for i in range(len(self))]
+        indices = range(len(self)) if self.order is None else self.order
+        return [self.native.label(i) for i in indices]
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """The image after the transform, and its label. index may be negative."""
@@ -66,3 +105,20 @@ class Dataset(data.Dataset[tuple[Any, int]]):
 
     def __repr__(self) -> str:
         return f"<millrace.torch.Dataset {self.spec}: {len(self)} samples>"
+
+
+class Samples(Dataset):
+    """What Dataset.from_samples() returns."""
+
+    def __init__(self, samples: list[tuple[str | os.PathLike[str], int]],
+                 transform: Callable[[Any], Any] | None) -> None:
+        self.samples = samples
+        memory = MemoryFile("millrace-list",
+                            (b"%s\t%d\n" % (list_name(path), label) for path, label in samples))
+        super().__init__(f"list:{memory.path}?label=i64", transform)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"samples": self.samples, "transform": self.transform}
+
+    def __repr__(self) -> str:
+        return f"<millrace.torch.Dataset of {len(self)} files>"

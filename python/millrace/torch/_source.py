@@ -7,8 +7,6 @@ are exactly the same: an ImageFolder's paths as a list, CIFAR's arrays as record
 
 from __future__ import annotations
 
-import os
-import weakref
 from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy
@@ -16,58 +14,91 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import Subset
 from torchvision import datasets
 from torchvision.datasets.folder import default_loader
+from torchvision.datasets.vision import StandardTransform
 
 from .. import Dataset, features
 from ._dataset import Dataset as SpecDataset
+from ._huggingface import describe, is_huggingface
+from ._memory import MemoryFile, list_name
 from ._words import Unknown, foresee, is_timm
 
 _FEATURES = features().split()
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"
              ) + (".tif", ".tiff") * ("tiff" in _FEATURES) + (".webp", ) * ("webp" in _FEATURES)
 
+# torchvision's datasets of image files that are opened as RGB, with the names of their lists of
+# paths and of labels, or of their list of pairs.
+_OF_FILES = {
+    "CLEVRClassification": ("_image_files", "_labels"), "DTD": ("_image_files", "_labels"),
+    "FGVCAircraft": ("_image_files", "_labels"), "Flowers102": ("_image_files", "_labels"),
+    "Food101": ("_image_files", "_labels"), "GTSRB": ("_samples", ), "ImageFolder": ("samples", ),
+    "Imagenette": ("_samples", ), "LFWPeople": ("data", "targets"),
+    "OxfordIIITPet": ("_images", "_labels"), "Places365": ("imgs", ),
+    "RenderedSST2": ("_samples", ), "StanfordCars": ("_samples", ),
+    "SUN397": ("_image_files", "_labels"),
+}
+
 
 class ImageFolder(datasets.ImageFolder, TorchDataset[tuple[Any, int]]):
     """torchvision's ImageFolder, unchanged. DataLoader recognises both."""
 
 
-class MemoryFile:
-    """A file in memory that lives as long as this object. Worker processes open it by its path."""
-
-    def __init__(self, name: str, parts: Iterable[Any]) -> None:
-        number = os.memfd_create(name)
-        # Not at exit: workers may still read it.
-        weakref.finalize(self, os.close, number).atexit = False
-        with open(number, "wb", closefd=False) as file:
-            file.writelines(parts)
-        self.path = f"/proc/{os.getpid()}/fd/{number}"
-
-
 class Source(NamedTuple):
     dataset: Dataset
     owner: Any
-    """The Python object that has the samples and the transform, without its Subsets."""
+    """The Python object that has the transform."""
     indices: Any
     """The dataset's index for each index of the Python object; None if they are the same."""
     memory: MemoryFile | None
+    keys: tuple[str, str] | None = None
+    """Batches are dicts with these keys."""
+    prefix: str = ""
+    """What comes before the text of the transform."""
 
 
-def _list_lines(samples: Iterable[tuple[str, int]]) -> Iterator[bytes]:
+def _list_lines(samples: Iterable[tuple[Any, int]]) -> Iterator[bytes]:
     for path, label in samples:
-        if not path.lower().endswith(_SUFFIXES):
+        if not str(path).lower().endswith(_SUFFIXES):
             raise Unknown(f"{path} is of a format that this build of millrace does not decode")
-        name = os.fsencode(os.path.abspath(path))
-        for byte, escape in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n")):
-            name = name.replace(byte, escape)
-        yield b"%s\t%d\n" % (name, label)
+        yield b"%s\t%d\n" % (list_name(path), label)
 
 
-def _open_folder(folder: Any) -> MemoryFile:
-    if folder.loader is not default_loader:
-        raise Unknown("an ImageFolder with another loader function")
-    return MemoryFile("millrace-list", _list_lines(folder.samples))
+def _keeps(dataset: Any, kind: Any) -> bool:
+    """Is it an object of the class, or of a subclass that loads samples as the class does?"""
+    return isinstance(dataset, kind) and all(
+        getattr(type(dataset), name, None) is getattr(kind, name, None)
+        for name in ("__getitem__", "__getitems__"))
 
 
-def _open_timm(dataset: Any) -> MemoryFile:
+def _find_files(dataset: Any) -> Iterable[tuple[Any, int]] | None:
+    """Paths and labels of a dataset of torchvision that opens image files; None if it is none."""
+    for name, lists in _OF_FILES.items():
+        kind = getattr(datasets, name, None)  # old versions have fewer
+        if kind is None or not _keeps(dataset, kind):
+            continue
+        own = vars(dataset)
+        if own.get("loader", own.get("_loader", default_loader)) is not default_loader:
+            raise Unknown(f"{type(dataset).__name__} with another loader function")
+        if name == "OxfordIIITPet" and list(dataset._target_types) != ["category"]:
+            raise Unknown(f"OxfordIIITPet with target_types {dataset._target_types}")
+        values = [getattr(dataset, name) for name in lists]
+        if any(len(dataset) != len(value) for value in values):
+            raise Unknown(f"{type(dataset).__name__} of another length than its list of files")
+        return zip(*values) if len(values) == 2 else values[0]
+    return None
+
+
+def _transform_owner(dataset: Any) -> Any:
+    """The object whose attribute `transform` the dataset applies."""
+    if not isinstance(dataset, (datasets.OxfordIIITPet, datasets.Places365)):
+        return dataset
+    # These two call dataset.transforms, which does not see later changes of dataset.transform.
+    if type(dataset.transforms) is not StandardTransform:
+        raise Unknown(f"{type(dataset).__name__} with transforms of image and target")
+    return dataset.transforms
+
+
+def _find_timm_files(dataset: Any) -> Iterable[tuple[str, int]]:
     """timm's ImageDataset of a folder: its files in its order, which sorts by a natural key."""
     if not is_timm(dataset.reader, "readers.reader_image_folder.ReaderImageFolder"):
         raise Unknown(f"the reader {type(dataset.reader).__name__}")
@@ -75,7 +106,7 @@ def _open_timm(dataset: Any) -> MemoryFile:
             or dataset.additional_features is not None):
         raise Unknown("an ImageDataset with load_bytes, another input_img_mode than RGB, or "
                       "additional_features")
-    return MemoryFile("millrace-list", _list_lines(dataset.reader.samples))
+    return dataset.reader.samples
 
 
 def _cifar_rows(cifar: Any) -> Iterator[Any]:
@@ -96,9 +127,9 @@ def _open_cifar(cifar: Any) -> MemoryFile:
     return MemoryFile("millrace-cifar", _cifar_rows(cifar))
 
 
-def _compose(dataset: Any, others: list[Any]) -> Any:
-    """The dataset's index for each index of the outermost Subset."""
-    indices = None
+def _compose(dataset: Any, others: list[Any], indices: Any = None) -> Any:
+    """The index in the library's dataset for each index of the outermost Subset. indices: for each
+    index of the dataset; None if they are the same."""
     for subset in reversed(others):
         own = numpy.asarray(subset.indices, dtype=numpy.int64)
         indices = numpy.where(own < 0, own + len(dataset), own) if indices is None else indices[own]
@@ -118,19 +149,23 @@ def _open(dataset: Any) -> Source:
         dataset = dataset.dataset
     if getattr(dataset, "target_transform", None) is not None:
         raise Unknown("a target_transform")
-    if type(dataset) is SpecDataset:
-        return Source(dataset.native, dataset, _compose(dataset, subsets), None)
-    if type(dataset) in (datasets.ImageFolder, ImageFolder):
-        memory = _open_folder(dataset)
+    if isinstance(dataset, SpecDataset):
+        indices = _compose(dataset, subsets, dataset.order)
+        return Source(dataset.native, dataset, indices, None, dataset.keys,
+                      "exif+" if dataset.upright else "")
+    files = _find_files(dataset)
+    if files is None and is_timm(dataset, "dataset.ImageDataset"):
+        files = _find_timm_files(dataset)
+    if files is not None:
+        memory = MemoryFile("millrace-list", _list_lines(files))
         spec = f"list:{memory.path}?label=i64"
-    elif is_timm(dataset, "dataset.ImageDataset"):
-        memory = _open_timm(dataset)
-        spec = f"list:{memory.path}?label=i64"
-    elif type(dataset) in (datasets.CIFAR10, datasets.CIFAR100):
+    elif _keeps(dataset, datasets.CIFAR10):
         memory = _open_cifar(dataset)
         side, channels = dataset.data.shape[1:3], dataset.data.shape[3]
         spec = (f"records:{memory.path}?shape={side[0]}x{side[1]}x{channels}&layout=hwc&header=8"
                 f"&stride={8 + side[0] * side[1] * channels}&label_off=-8&label_bytes=8")
     else:
-        raise Unknown(f"the dataset {type(dataset).__name__}")
-    return Source(Dataset(spec), dataset, _compose(dataset, subsets), memory)
+        raise Unknown(
+            describe(dataset) if is_huggingface(dataset
+                                                ) else f"the dataset {type(dataset).__name__}")
+    return Source(Dataset(spec), _transform_owner(dataset), _compose(dataset, subsets), memory)
