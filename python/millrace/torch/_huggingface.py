@@ -140,9 +140,7 @@ def _write_lines(column: Any, labels: Any, rows: Any, buffers: _Buffers) -> Iter
 
 def _write_chunk(chunk: Any, labels: Any, rows: Any, first: int,
                  buffers: _Buffers) -> Iterator[bytes]:
-    import pyarrow
-
-    is_struct = pyarrow.types.is_struct(chunk.type)  # of datasets.Image
+    is_struct = chunk.type.num_fields > 0  # of datasets.Image
     names = [field.name for field in chunk.type] if is_struct else ["bytes"]
     fields = dict(zip(names, chunk.flatten() if is_struct else [chunk]))
     content, paths = fields["bytes"], fields.get("path")
@@ -150,7 +148,7 @@ def _write_chunk(chunk: Any, labels: Any, rows: Any, first: int,
     _, offsets, values = content.buffers()
     path, start = buffers.find(values) if valid.any() else ("", 0)
     shared = list_name(path)
-    width = "<i8" if pyarrow.types.is_large_binary(content.type) else "<i4"
+    width = "<i8" if str(content.type) == "large_binary" else "<i4"
     offsets = numpy.frombuffer(offsets, width)[content.offset :].tolist()
     for row in rows.tolist():
         i = row - first
