@@ -16,6 +16,7 @@
 void mr_damage_fini(struct mr_damage *damage)
 {
     free((void *)damage->seen.words);
+    free(damage->named);
 }
 
 /* The error of a place. Without a record its text is lost, and only the sample is named. */
@@ -35,9 +36,13 @@ static void find_error(const struct mr_slot_view *view, const struct mr_catalog 
     error_out->index = index;
 }
 
-static void make_map(struct mr_damage *damage, int64_t n_samples)
+/* Most loaders meet no damage, and the list is 1 MB. */
+static void make_lists(struct mr_damage *damage, int64_t n_samples)
 {
     uint64_t len_bytes = mr_damage_map_bytes(n_samples);
+    damage->named = calloc(MR_DAMAGE_NAMED, sizeof *damage->named);
+    if (!damage->named)
+        mr_log_line(MR_LOG_WARNING, "no memory: mr_loader_damaged() will list no samples");
     damage->seen = (struct mr_damage_map){.words = calloc(1, len_bytes), .n_samples = n_samples};
     if (!damage->seen.words)
         mr_log_line(MR_LOG_WARNING,
@@ -79,11 +84,11 @@ static void count_damaged(struct mr_damage *damage, const struct mr_control *con
 {
     int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
     if (damage->n_seen++ == 0)
-        make_map(damage, control->n_samples);
+        make_lists(damage, control->n_samples);
     if (!is_new(damage, want))
         return;
     damage->n_distinct++;
-    if (damage->n_named == MR_DAMAGE_NAMED)
+    if (damage->n_named == MR_DAMAGE_NAMED || !damage->named)
         return;
     mr_error *error = &damage->named[damage->n_named++];
     find_error(view, catalog, place, true, error);

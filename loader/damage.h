@@ -15,7 +15,7 @@ struct mr_damage {
     struct mr_damage_map seen; /* a bit for each of these; allocated for the first one */
     bool warned_other_size;
     uint32_t n_named;
-    mr_error named[MR_DAMAGE_NAMED]; /* the first of these */
+    mr_error *named; /* the first of these, at most MR_DAMAGE_NAMED; allocated for the first one */
 };
 
 void mr_damage_fini(struct mr_damage *damage);
