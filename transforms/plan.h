@@ -96,7 +96,11 @@ struct mr_op {
 enum mr_exact {
     MR_EXACT_NONE = 0, /* one fma */
     MR_EXACT_V1 = 1,   /* (x / 255 - mean) / std */
-    MR_EXACT_V2 = 2    /* (x * (1 / 255) - mean) / std, as torchvision.transforms.v2 */
+    MR_EXACT_V2 = 2,   /* (x * (1 / 255) - mean) / std, as torchvision.transforms.v2 */
+    /* The same, and each step is rounded to f16 or bf16, as torch computes in these dtypes. */
+    MR_EXACT_V1_HALF = 3,
+    MR_EXACT_V2_HALF = 4,
+    MR_N_EXACT
 };
 
 /*

@@ -40,11 +40,11 @@ static float divide_twice(const struct mr_quotients *quotients, uint32_t c, floa
 
 /* A std that is tiny or huge has no usable inverse; then only the table is used. */
 static void find_quotients(struct mr_plan *plan, const float *mean, const float *std,
-                           enum mr_exact exact)
+                           bool multiplies)
 {
     struct mr_quotients *quotients = &plan->quotients;
     quotients->usable = 1;
-    quotients->mend = exact == MR_EXACT_V1 ? 1.0f / 255.0f : 0.0f;
+    quotients->mend = multiplies ? 0.0f : 1.0f / 255.0f;
     for (uint32_t c = 0; c < plan->channels; c++) {
         quotients->inverse[c] = 1.0f / std[c];
         quotients->minus_mean[c] = -mean[c];
@@ -55,29 +55,40 @@ static void find_quotients(struct mr_plan *plan, const float *mean, const float 
     }
 }
 
+/* A step's result in the dtype that torch would compute in. */
+static float round_step(const struct mr_plan *plan, enum mr_exact exact, float value)
+{
+    if (exact != MR_EXACT_V1_HALF && exact != MR_EXACT_V2_HALF)
+        return value;
+    return plan->dtype == MR_F16    ? mr_half_from_f16(mr_half_f16(value))
+           : plan->dtype == MR_BF16 ? mr_half_from_bf16(mr_half_bf16(value))
+                                    : value;
+}
+
 void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std,
                             uint32_t n_channels, enum mr_exact exact)
 {
     float means[4], stds[4];
+    bool multiplies = exact == MR_EXACT_V2 || exact == MR_EXACT_V2_HALF;
     plan->exact = exact != MR_EXACT_NONE;
     for (uint32_t c = 0; c < plan->channels; c++) {
         uint32_t from = n_channels == 1 ? 0 : c;
         double m = n_channels ? mean[from] : 0.0;
         double s = n_channels ? std[from] : 1.0;
-        means[c] = (float)m;
-        stds[c] = (float)s;
+        means[c] = round_step(plan, exact, (float)m);
+        stds[c] = round_step(plan, exact, (float)s);
         plan->scale[c] = (float)(1.0 / (255.0 * s));
         plan->bias[c] = n_channels ? (float)(-m / s) : 0.0f;
         for (int x = 0; x < 256; x++) {
-            float share =
-                exact == MR_EXACT_V2 ? (float)x * (float)(1.0 / 255.0) : (float)x / 255.0f;
-            float in_torch_order = (share - means[c]) / stds[c];
+            float share = multiplies ? (float)x * (float)(1.0 / 255.0) : (float)x / 255.0f;
+            float from_mean = round_step(plan, exact, round_step(plan, exact, share) - means[c]);
+            float in_torch_order = round_step(plan, exact, from_mean / stds[c]);
             plan->table[c][x] =
                 plan->exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
         }
     }
     if (plan->exact)
-        find_quotients(plan, means, stds, exact);
+        find_quotients(plan, means, stds, multiplies);
 }
 
 void mr_tensor_write_set_rule(struct mr_tensor_writer *writer, const struct mr_plan *plan)

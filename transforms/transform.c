@@ -72,6 +72,14 @@ const char *const mr_transform_padding_modes[MR_N_PADDING_MODES] = {
     [MR_PADDING_SYMMETRIC] = "symmetric",
 };
 
+const char *const mr_transform_exact_words[MR_N_EXACT] = {
+    [MR_EXACT_NONE] = "",
+    [MR_EXACT_V1] = "exact",
+    [MR_EXACT_V2] = "exact_v2",
+    [MR_EXACT_V1_HALF] = "exact_half",
+    [MR_EXACT_V2_HALF] = "exact_v2_half",
+};
+
 uint32_t mr_transform_n_before_implied(const mr_transform *t)
 {
     return t->n_ops && t->ops[t->n_ops - 1].implied ? t->n_ops - 1 : t->n_ops;

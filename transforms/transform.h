@@ -32,6 +32,9 @@ extern const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS];
 /* Names of enum mr_padding_mode in the text form and in torchvision. */
 extern const char *const mr_transform_padding_modes[MR_N_PADDING_MODES];
 
+/* Words of enum mr_exact in the text form; "" for MR_EXACT_NONE. */
+extern const char *const mr_transform_exact_words[MR_N_EXACT];
+
 /* Make an empty list. */
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
 

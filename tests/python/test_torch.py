@@ -468,6 +468,18 @@ def test_policies_of_v2_have_forms_of_their_own(text_of):
         assert words == "resize(9:9)+" + text
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_floats_of_16_bits_are_torchs(images, dtype, version):
+    """torch rounds each step to the dtype."""
+    if version == "v2" and not v2:
+        pytest.skip("this torchvision has no transforms.v2")
+    convert = (T.ConvertImageDtype(dtype) if version == "v1" else v2.ToDtype(dtype, scale=True))
+    for more in ([], [NORMAL], [T.Normalize([0.3], [0.01])]):
+        transform = T.Compose([T.Resize((40, 30)), T.PILToTensor(), convert, *more])
+        assert_same(ImageFolder(images, transform), batch_size=8, num_workers=1)
+
+
 def resized(kind=T, **options):
     return kind.Resize((12, 15), kind.InterpolationMode.BILINEAR, antialias=True, **options)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows become tensors by fma(x, scale, bias), rounded once, in both layouts. */
 #include "tests/transforms/reference.h"
+#include "base/half.h"
 #include "transforms/tensor_write.h"
 
 #include <math.h>
@@ -112,6 +113,13 @@ static void tables_are_fma_for_all_values(void **state)
     }
 }
 
+static float round_to(mr_dtype dtype, float value)
+{
+    return dtype == MR_F16    ? mr_half_from_f16(mr_half_f16(value))
+           : dtype == MR_BF16 ? mr_half_from_bf16(mr_half_bf16(value))
+                              : value;
+}
+
 static void exact_tables_are_in_torchs_order(void **state)
 {
     (void)state;
@@ -145,6 +153,32 @@ static void exact_tables_of_v2_multiply_by_the_reciprocal(void **state)
             n_differ += share != (float)x / 255.0f;
         }
     assert_true(n_differ > 100); /* from v1's */
+}
+
+/* torch's f16: (torch.tensor(x).half() * (1 / 255) - mean.half()) / std.half(). */
+static void each_step_may_be_rounded_to_the_dtype(void **state)
+{
+    (void)state;
+    static const mr_dtype dtypes[] = {MR_F16, MR_BF16, MR_F32};
+    for (int i = 0; i < 3; i++) {
+        struct mr_plan plan = {.channels = 3, .dtype = dtypes[i]}, once = plan;
+        unsigned n_differ = 0;
+        mr_tensor_write_tables(&plan, mean, deviation, 3, MR_EXACT_V2_HALF);
+        mr_tensor_write_tables(&once, mean, deviation, 3, MR_EXACT_V2);
+        for (int c = 0; c < 3; c++)
+            for (int x = 0; x < 256; x++) {
+                float share = round_to(dtypes[i], (float)x * (float)(1.0 / 255.0));
+                float centred = round_to(dtypes[i], share - round_to(dtypes[i], (float)mean[c]));
+                float scaled =
+                    round_to(dtypes[i], centred / round_to(dtypes[i], (float)deviation[c]));
+                assert_int_equal(get_bits(plan.table[c][x]), get_bits(scaled));
+                n_differ += scaled != round_to(dtypes[i], once.table[c][x]);
+            }
+        if (dtypes[i] == MR_F32)
+            assert_int_equal(n_differ, 0);
+        else
+            assert_true(n_differ > 100);
+    }
 }
 
 /* Plans with these means must not pay for a table. */
@@ -279,6 +313,7 @@ int main(void)
         cmocka_unit_test(tables_are_fma_for_all_values),
         cmocka_unit_test(exact_tables_are_in_torchs_order),
         cmocka_unit_test(exact_tables_of_v2_multiply_by_the_reciprocal),
+        cmocka_unit_test(each_step_may_be_rounded_to_the_dtype),
         cmocka_unit_test(quotients_of_common_means_need_no_table),
         cmocka_unit_test(without_normalise_values_are_shares_of_255),
         cmocka_unit_test(one_mean_serves_three_channels),

@@ -150,6 +150,8 @@ static void geometry_takes_arguments_by_position_and_by_name(void **state)
     expect_long_form("resize(size=8:9)+center_crop(size=7)+hflip(p=1)",
                      "resize(8:9)+center_crop(7)+hflip(1)");
     expect_long_form("rgb+normalize(0.5,0.25)", "rgb+normalize(mean=0.5,std=0.25)");
+    expect_long_form("normalize(0,1,exact_v2_half)", "normalize(mean=0,std=1,exact_v2_half)");
+    expect_long_form("normalize(0,1,exact_half)", "normalize(mean=0,std=1,exact_half)");
     expect_long_form("normalize(0:0:0,1:1:1,exact)", "normalize(mean=0:0:0,std=1:1:1,exact)");
 }
 
@@ -307,6 +309,8 @@ static void errors_name_the_place(void **state)
         {"normalize(mean=0,std=0)", 1, "std 0 of channel 0"},
         {"normalize(mean=0,std=1,exact=1)", 24, "takes no value"},
         {"normalize(mean=0,std=1,exact,exact_v2)", 1, "exact and exact_v2 exclude each other"},
+        {"normalize(mean=0,std=1,exact_half,exact_v2)", 1,
+         "exact_v2 and exact_half exclude each other"},
         {"hflip+exif", 7, "must come first"},
         {"rgb+exif", 5, "must come first"},
         {"rgb(3)", 5, "unknown"},
@@ -579,7 +583,8 @@ static void hostile_texts_are_refused_or_round_trip(void **state)
                            "bicubic",
                            "resize(7,interp=lanczos)",
                            "exact",
-                           "exact_v2"};
+                           "exact_v2",
+                           "exact_half"};
     for (int i = 0; i < 20000; i++) {
         char text[400] = "", formatted[2000];
         uint64_t n = reference_below(&random, 9);

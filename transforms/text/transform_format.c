@@ -80,9 +80,6 @@ static void put_image_arguments(struct mr_text_writer *w, const struct mr_op *op
     }
 }
 
-static const char *const exact_words[] = {
-    [MR_EXACT_NONE] = "", [MR_EXACT_V1] = ",exact", [MR_EXACT_V2] = ",exact_v2"};
-
 static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
 {
     switch ((enum mr_op_kind)op->kind) {
@@ -118,7 +115,8 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
     case MR_OP_NORMALIZE:
         put_doubles(w, "mean=", op->mean, op->n_channels);
         put_doubles(w, ",std=", op->std, op->n_channels);
-        mr_text_writer_put(w, "%s%s", exact_words[op->exact], op->implied ? ",if_float" : "");
+        mr_text_writer_put(w, "%s%s%s", op->exact ? "," : "", mr_transform_exact_words[op->exact],
+                           op->implied ? ",if_float" : "");
         break;
     case MR_OP_RANDOM_ERASING: mr_erase_text_put(w, op); break;
     case MR_OP_MIXUP:

@@ -250,11 +250,33 @@ static mr_status add_rgb(struct mr_text_parser *p, struct mr_text_item *item)
     return add_kind(p, MR_OP_RGB, 0);
 }
 
+/* *exact_out: the one that is among the arguments, or MR_EXACT_NONE. */
+static mr_status take_exact(struct mr_text_parser *p, struct mr_text_item *item,
+                            enum mr_exact *exact_out)
+{
+    mr_status status = MR_OK;
+    *exact_out = MR_EXACT_NONE;
+    for (enum mr_exact exact = MR_EXACT_V1; exact < MR_N_EXACT && status == MR_OK; exact++) {
+        bool is_there;
+        status = mr_text_parser_take_flag(p, item, mr_transform_exact_words[exact], &is_there);
+        if (status == MR_OK && is_there && *exact_out != MR_EXACT_NONE) {
+            char words[100];
+            snprintf(words, sizeof words, "%s and %s exclude each other",
+                     mr_transform_exact_words[*exact_out], mr_transform_exact_words[exact]);
+            return mr_text_parser_fail_at(p, item->place, words);
+        }
+        if (status == MR_OK && is_there)
+            *exact_out = exact;
+    }
+    return status;
+}
+
 static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *item)
 {
     struct mr_text_arg *mean = take_named_or_next(item, "mean");
     struct mr_text_arg *std = take_named_or_next(item, "std");
-    bool exact, exact_v2 = false, implied = false;
+    bool implied = false;
+    enum mr_exact how;
     static const char needs[] =
         "normalize needs mean= and std=, of one or three values each, as in "
         "mean=0.485:0.456:0.406,std=0.229:0.224:0.225";
@@ -262,9 +284,7 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
         return mr_text_parser_fail_at(p, item->place, needs);
     if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
         return mr_text_parser_fail_at(p, std->place, needs);
-    mr_status status = mr_text_parser_take_flag(p, item, "exact", &exact);
-    if (status == MR_OK)
-        status = mr_text_parser_take_flag(p, item, "exact_v2", &exact_v2);
+    mr_status status = take_exact(p, item, &how);
     if (status == MR_OK)
         status = mr_text_parser_take_flag(p, item, "if_float", &implied);
     if (status != MR_OK)
@@ -272,9 +292,6 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
     struct mr_text_arg *extra = mr_text_parser_take_arg(item, "");
     if (extra)
         return mr_text_parser_fail_at(p, extra->place, needs);
-    if (exact && exact_v2)
-        return mr_text_parser_fail_at(p, item->place, "exact and exact_v2 exclude each other");
-    enum mr_exact how = exact_v2 ? MR_EXACT_V2 : exact ? MR_EXACT_V1 : MR_EXACT_NONE;
     return mr_transform_normalize(p->transform, mean->n_values, mean->values, std->values, how,
                                   implied, p->error);
 }

@@ -197,6 +197,7 @@ _HINTS = {
                      "RandomIoUCrop", "SanitizeBoundingBoxes", "SanitizeKeyPoints",
                      "SetClampingMode"), _BOXES),
 }
+_FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
 _CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
 
@@ -259,8 +260,8 @@ def _unwrap(t: Any) -> Any:
 
 
 class _Writer:
-    """The text written so far, and the form of an image at this point: "pil", "u8" or "f32" (a
-    tensor)."""
+    """The text written so far, and the form of an image at this point: "pil", or the dtype of a
+    tensor."""
 
     def __init__(self, exact_resize: bool) -> None:
         self.exact_resize = exact_resize
@@ -292,12 +293,13 @@ class _Writer:
             needs(bool(self.normal), "RandomErasing where the image is not normalised")
             self.erasing = timm_erasing(t)
         elif name == "RandomErasing":
-            needs(self.form == "f32", "RandomErasing where the image is not a tensor of floats")
+            needs(self.form == "f32", "RandomErasing where the image is not a tensor of float32")
             self.erasing = _erasing(t)
         elif name == "Normalize":
-            needs(self.form == "f32" and not self.normal,
+            needs(self.form in _FLOATS.values() and not self.normal,
                   "Normalize where the image is not a tensor of floats")
-            self.normal = _normalize(t.mean, t.std, "exact_v2" if self.multiplies else "exact")
+            self.normal = _normalize(
+                t.mean, t.std, "exact" + "_v2" * self.multiplies + "_half" * (self.form != "f32"))
         elif name not in ("Identity", "ToPureTensor"):
             if self.form != "pil":
                 self.check_on_tensor(name, t)
@@ -336,10 +338,12 @@ class _Writer:
             needs(self.form == "pil", f"{name} of a tensor")
             self.form = "u8"
         else:
-            needs(t.dtype == torch.float32 and getattr(t, "scale", True),
-                  f"{name} to another type than scaled float32")
-            needs(self.form != "pil", f"{name} of an image that is not a tensor")
-            self.form, self.multiplies = "f32", _is_v2(t)
+            needs(t.dtype in _FLOATS and getattr(t, "scale", True),
+                  f"{name} to another type than scaled float32, float16 or bfloat16")
+            needs(self.form in ("u8", _FLOATS[t.dtype]), f"{name} of an image that is not a tensor "
+                  "of bytes")
+            if self.form == "u8":
+                self.form, self.multiplies = _FLOATS[t.dtype], _is_v2(t)
 
     def add_preset(self, t: Any) -> None:
         """The transforms() of a network's weights."""
@@ -361,7 +365,7 @@ def recognise(transform: Any, exact_resize: bool = True) -> Recipe:
     with foresee("a transform"):
         writer.add(transform)
     needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
-    divides = writer.form == "f32" and not writer.multiplies
+    divides = writer.form in _FLOATS.values() and not writer.multiplies
     normal = writer.normal or (_normalize([0], [1]) if divides else "")
     text = "+".join(item for item in (*writer.items, normal, writer.erasing) if item) or "none"
     try:
