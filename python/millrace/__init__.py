@@ -38,6 +38,7 @@ from ._library import VERSION as __version__
 from ._library import lib as _lib
 from ._loader import Loader
 from ._option_types import LoaderOptions
+from ._preview import explain_html, preview
 from ._rows import Rows
 from ._transform import Transform, explain
 
@@ -51,5 +52,6 @@ __all__ = [
     "Array", "Batch", "CanceledError", "DamagedError", "Dataset", "DeviceError", "Error",
     "FileAccessError", "FileError", "FileMissingError", "InvalidError", "Loader", "LoaderOptions",
     "NoDeviceError", "NoMemoryError", "PeerError", "PeerTimeoutError", "Rows", "StateError",
-    "Transform", "UnsupportedError", "WorkerError", "__version__", "explain", "features",
+    "Transform", "UnsupportedError", "WorkerError", "__version__", "explain", "explain_html",
+    "features", "preview",
 ]

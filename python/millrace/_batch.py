@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from . import _abi, _dlpack
+from . import _abi, _dlpack, _html
 from ._array import Array
 from ._errors import StateError, make_error
 from ._lease import Lease
@@ -207,6 +207,10 @@ class Batch:
 
     def __exit__(self, *exception: object) -> None:
         self.release()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first images with labels and crops."""
+        return _html.batch_html(self)
 
     def __repr__(self) -> str:
         if self._lease is None:

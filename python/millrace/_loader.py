@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterable, Iterator, Mapping
 
 from . import _abi, _log
 from ._batch import Batch, make_state_error
@@ -79,6 +79,7 @@ class Loader:
                  transform: Transform | str | None = None,
                  **options: Unpack[LoaderOptions]) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+        self._made_of: tuple[Any, Mapping[str, Any]] = transform, options
         self._lock = threading.RLock()  # held to take a batch or change the position
         self._look = threading.RLock()  # held to read; may be taken while another thread has _lock
         self._closed = False
@@ -119,6 +120,24 @@ class Loader:
             self._passed = True
             self._pass += 1
             return _Pass(self, self._pass)
+
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        """One epoch, for "async for": asyncio's other tasks run while it waits. Not with
+        num_workers=0."""
+        import asyncio
+
+        one_pass, number, events = iter(self), self.fileno(), asyncio.get_running_loop()
+        while True:
+            ready = asyncio.Event()
+            events.add_reader(number, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                events.remove_reader(number)
+            batch = next(one_pass, None)
+            if batch is None:
+                return
+            yield batch
 
     def __len__(self) -> int:
         """Number of batches in the current epoch."""
@@ -310,6 +329,20 @@ class Loader:
             lib.mr_loader_verdict(self._handle, text, len(text))
         return text.value.decode()
 
+    def postfix(self) -> dict[str, str]:
+        """The samples a second so far and the verdict, for a progress bar:
+        bar.set_postfix(loader.postfix()) with "for batch in (bar := tqdm(loader))"."""
+        stats = self.stats()
+        rate = stats["n_samples"] * 1e9 / max(1, stats["elapsed_ns"])
+        return {"samples/s": f"{rate:.0f}", "verdict": self.verdict()}
+
+    def plot(self, workers: Iterable[int] = (1, 2, 4, 8), seconds: float = 2.0) -> Any:
+        """Measure samples a second of loaders like this one with other numbers of workers, each
+        for some seconds, and plot them. It returns the axes. Needs Matplotlib."""
+        from . import _preview
+
+        return _preview.plot(self, workers, seconds)
+
     def damaged(self) -> list[Error]:
         """The damaged samples so far, each once, at most 1000, as DamagedErrors with .index."""
         found: list[Error] = []
@@ -394,6 +427,12 @@ class Loader:
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""
         return f"<millrace.Loader of {self.dataset!r}{state}>"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: mr.preview(), or only repr() when the loader is closed."""
+        from . import _preview
+
+        return None if self._closed else _preview.preview(self)
 
     def _check_use(self) -> None:
         if self._closed:

@@ -34,6 +34,11 @@ def sum_labels(folder: Path) -> int:
     return total
 
 
+async def take_beside_tasks(loader: mr.Loader) -> list[int]:
+    mr.preview(loader).write(Path("preview.html"))
+    return [len(batch) async for batch in loader]
+
+
 def misspell() -> None:
     mr.Loader("photos", bacth_size=4)  # type: ignore[call-arg]
     mr.Loader("photos", batch_size="many")  # type: ignore[arg-type]

@@ -272,7 +272,7 @@ def _is_plain(batches: Any) -> bool:
 
 def _check_batches(loader: data.DataLoader[Any]) -> Any:
     """The batch sampler. Raises Unknown if it may have no end."""
-    batches = loader.batch_sampler
+    batches: Any = loader.batch_sampler
     if batches is None:
         raise Unknown("batch_size None")
     drawn, word = (batches.sampler, "sampler") if _is_plain(batches) else (batches, "batch sampler")
