@@ -589,6 +589,16 @@ def test_arguments_and_description_are_torchs():
     assert inspect.getdoc(data.DataLoader) in DataLoader.__doc__
 
 
+def test_a_copy_from_attributes_has_the_arguments(folder):
+    """As Lightning makes one, with another sampler."""
+    loader = DataLoader(folder, batch_size=3, exact_resize=False)
+    attributes = {name: value for name, value in vars(loader).items() if name[0] != "_"}
+    names = inspect.signature(type(loader)).parameters.keys() & attributes.keys()
+    skipped = {"sampler", "batch_sampler", "multiprocessing_context", "prefetch_factor"}
+    copied = DataLoader(**{name: attributes[name] for name in names - skipped})
+    assert (copied.exact_resize, copied.batch_size) == (False, 3)
+
+
 def test_type_checkers_see_all_of_torchs_arguments():
     with open(millrace.torch._dataloader.__file__, encoding="utf-8") as file:
         found = [f for f in ast.walk(ast.parse(file.read()))

@@ -74,7 +74,7 @@ class DataLoader(data.DataLoader[_T]):
         __init__.__signature__ = _make_signature(__init__)
 
     def _start(self, prefetch_factor: int | None, exact_resize: bool) -> None:
-        self._exact_resize = exact_resize
+        self.exact_resize = exact_resize  # Lightning copies attributes named as arguments
         self._pins = self.pin_memory and torch.cuda.is_available()
         self._reads_ahead = self.num_workers > 0 and prefetch_factor is not None
         self._native: Loader | None = None
@@ -113,7 +113,7 @@ class DataLoader(data.DataLoader[_T]):
         return super().__iter__()
 
     def _recognise(self) -> Recipe:
-        recipe = recognise(self._source.owner.transform, self._exact_resize)
+        recipe = recognise(self._source.owner.transform, self.exact_resize)
         recipe = recipe._replace(text=self._source.prefix + recipe.text)
         # torch's default_collate too needs images of one size.
         size = getattr(self._batches, "batch_size", None) or 1
