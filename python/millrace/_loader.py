@@ -199,11 +199,16 @@ class Loader:
 
     # Position
 
-    def set_epoch(self, epoch: int, indices: Iterable[int] | None = None) -> None:
+    def set_epoch(self,
+                  epoch: int,
+                  indices: Iterable[int] | None = None,
+                  n_done: int = 0) -> None:
         """Go to the start of an epoch.
 
         indices  dataset indices in the order in which this rank uses them, for example weighted
                  draws or a subset; default: the order of the options
+        n_done   go behind the first n_done of these indices instead, for example because they were
+                 used before the program was interrupted
         """
         epoch = unsigned("epoch", epoch)
         with self._lock:
@@ -212,7 +217,7 @@ class Loader:
                 self._move(lib.mr_loader_set_epoch(self._handle, epoch))
             else:
                 order = array.array("q", indices)
-                self._move_in_order(epoch, order, 0)
+                self._move_in_order(epoch, order, n_done)
 
     def _move_in_order(self, epoch: int, order: array.array[int], done: int) -> None:
         """Go to the place of an order after `done` of its samples."""

@@ -168,10 +168,44 @@ def test_accelerates_shards(folder, world, rank, options, how):
                                               **how)
         rest = accelerate.skip_first_batches(made, 1)
         assert explain(made)["native"] is explain(rest)["native"] is (kind is DataLoader)
-        found.append([(y.tolist(), part.end_of_dataloader, part.remainder)
-                      for part in (made, made, rest) for _, y in part])
+        parts = (made, made, rest) if len(made) > 1 else (made, made)  # else the rest is empty
+        found.append([(y.tolist(), part.end_of_dataloader, part.remainder) for part in parts
+                      for _, y in part])
         found[-1] += [len(made), made.total_batch_size, made.total_dataset_length]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("world, rank", [(1, 0), (2, 0), (2, 1)])
+def test_accelerates_stateful_loaders(folder, world, rank):
+    """use_stateful_dataloader: the state that Accelerate saves continues in another program."""
+    accelerate = real()
+
+    def make(seed):
+        torch.manual_seed(seed)
+        loader = DataLoader(folder, batch_size=2, shuffle=True, num_workers=1)
+        assert not hasattr(loader, "_is_accelerate_prepared")
+        made = accelerate.prepare_data_loader(loader,
+                                              torch.device("cpu"),
+                                              num_processes=world,
+                                              process_index=rank,
+                                              rng_types=["generator"],
+                                              use_stateful_dataloader=True)
+        assert made.use_stateful_dataloader
+        assert explain(made)["native"]
+        return made
+
+    loader = make(1)
+    assert make(1).state_dict() == {}
+    list(loader)
+    going = iter(loader)
+    for _ in range(2):
+        next(going)
+    state = loader.state_dict()
+    rest = [(y.tolist(), x.sum().item()) for x, y in going]
+    other = make(2)
+    other.load_state_dict(state)
+    assert [(y.tolist(), x.sum().item()) for x, y in other] == rest
+    assert len(list(other)) == len(list(loader)) == len(rest) + 2
 
 
 ACCELERATED = """
@@ -282,3 +316,55 @@ def test_a_trainer_resumes(images, tmp_path, n_ranks):
     (tmp_path / "program.py").write_text(TRAINED)
     assert launch(tmp_path / "program.py", n_ranks, images, tmp_path / "out").count(
         "same") == n_ranks
+
+
+LIGHTNING = """
+import sys, torch
+import lightning
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torchvision import transforms as T
+from millrace.torch import DataLoader, ImageFolder, explain
+
+images, out = sys.argv[1:]
+folder = ImageFolder(images, T.Compose([T.RandomResizedCrop(8), T.ToTensor()]))
+folder.samples = [(path, i) for i, (path, _) in enumerate(folder.samples)]
+
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(192, 21)
+        self.seen = []
+
+    def training_step(self, batch, _):
+        self.seen.append((batch[1].tolist(), batch[0].sum().item()))
+        return torch.nn.functional.cross_entropy(self.linear(batch[0].flatten(1)), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.01)
+
+
+def train(seed, checkpoint=None):
+    torch.manual_seed(seed)
+    model, loader = Model(), DataLoader(folder, batch_size=2, shuffle=True, num_workers=1)
+    saving = ModelCheckpoint(out, filename="{step}", every_n_train_steps=4, save_top_k=-1)
+    trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, callbacks=[saving], logger=False,
+                                enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(model, loader, ckpt_path=checkpoint)
+    assert explain(loader)["native"]
+    return model.seen
+
+
+whole = train(1)
+assert len(whole) == 11
+assert train(2, f"{out}/step=4.ckpt") == whole[4:]
+assert train(3, f"{out}/step=8.ckpt") == whole[8:]
+print("same")
+"""
+
+
+def test_lightning_resumes(images, tmp_path):
+    """From a checkpoint in mid-epoch, by the loader's state."""
+    pytest.importorskip("lightning", reason="Lightning is not installed")
+    (tmp_path / "program.py").write_text(LIGHTNING)
+    assert launch(tmp_path / "program.py", 1, images, tmp_path / "out") == "same\n"

@@ -197,6 +197,20 @@ def test_repetitions_have_draws_of_their_own(create, group):
     assert not torch.equal(images[1], images[2])
 
 
+def test_repetitions_continue_at_a_position(create, group):
+    group(0, 1)
+    options = {"batch_size": 4, "is_training": True, "distributed": True, "num_aug_repeats": 3}
+    loader, other = create(**options), create(**options)
+    going = iter(loader)
+    next(going)
+    state = loader.loader.state_dict()
+    rest = [(images.clone(), labels.tolist()) for images, labels in going]
+    other.loader.load_state_dict(state)
+    found = list(other)
+    assert [labels.tolist() for _, labels in found] == [labels for _, labels in rest]
+    assert all(torch.equal(x, y) for (x, _), (y, _) in zip(found, rest))
+
+
 POLICIES = {
     "rand-m9-mstd0.5-inc1": "rand-m9-mstd0.5-inc1",
     "rand-m5-n3-p0.25-mstd101-mmax20": "rand-m5-mstd101-n3-p0.25-mmax20",

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes over millrace.torch's DataLoader: in notebooks, in forked children, in copies."""
 import copy
+import io
 import os
 import pickle
 import warnings
 
 import pytest
 
-from support import module
+from support import module, write_tar
 
 numpy, torch, torchvision = map(module, ("numpy", "torch", "torchvision"))
 if not (numpy and torch and torchvision):
@@ -18,7 +19,7 @@ from torch.utils import data
 from torchvision import transforms as T
 
 import millrace
-from millrace.torch import DataLoader, ImageFolder, explain
+from millrace.torch import DataLoader, Dataset, ImageFolder, explain
 
 pytestmark = pytest.mark.filterwarnings("error:millrace:")
 EVAL = T.Compose([T.Resize(24), T.CenterCrop(16), T.ToTensor()])
@@ -108,3 +109,175 @@ def test_a_loader_may_be_copied_and_pickled(folder, duplicate):
         assert torch.equal(x, u)
         assert torch.equal(y, v)
     assert len(list(loader)) == 2
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_forked_child_continues_a_pass_without_workers(folder, begun):
+    """As with torch; the parent continues too."""
+    found = []
+    for kind in (DataLoader, data.DataLoader):
+        torch.manual_seed(5)
+        going = iter(kind(folder, batch_size=4, shuffle=True))
+        if begun:
+            next(going)
+        found += [in_child(lambda: [y.tolist() for _, y in going]),
+                  repr([y.tolist() for _, y in going])]
+    assert found[0] == found[1] == found[2] == found[3]
+    assert "Error" not in found[0]
+
+
+# Positions
+
+RANDOM = T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()])
+
+
+def make(images, seed, **options):
+    """A loader whose labels are indices, in a program that was started with a seed."""
+    torch.manual_seed(seed)
+    dataset = ImageFolder(images, RANDOM)
+    dataset.samples = [(path, i) for i, (path, _) in enumerate(dataset.samples)]
+    return DataLoader(dataset, **{"batch_size": 4, "shuffle": True, **options})
+
+
+def contents(batches):
+    return [(y.tolist(), x.sum().item()) for x, y in batches]
+
+
+def saved(loader):
+    """A state as a checkpoint has it."""
+    file = io.BytesIO()
+    torch.save(loader.state_dict(), file)
+    file.seek(0)
+    return torch.load(file)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"batch_sampler": [[3, 3], [4, 3]]}, {
+    "sampler": data.WeightedRandomSampler([1.0] * 21, 30)
+}])
+@pytest.mark.parametrize("n_passes, n_batches", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1)])
+def test_a_position_continues_in_another_program(images, workers, options, n_passes, n_batches):
+    """The rest of the pass and the next one, though the generator is in another state."""
+    if options:
+        options = {"shuffle": False, **options}
+    if "batch_sampler" in options:
+        options["batch_size"] = 1
+    loader = make(images, 1, num_workers=workers, **options)
+    for _ in range(n_passes):
+        contents(loader)
+    going = iter(loader)
+    for _ in range(n_batches):
+        next(going)
+    state = saved(loader)
+    generator = torch.get_rng_state()
+    rest = contents(going)
+    between = saved(loader)
+    following = contents(loader)
+    other = make(images, 2, num_workers=workers, **options)
+    other.load_state_dict(state)
+    assert saved(other).keys() == state.keys()
+    torch.set_rng_state(generator)
+    assert contents(other) == rest
+    assert contents(other) == following
+    third = make(images, 3, num_workers=workers, **options)
+    third.load_state_dict(between)
+    torch.manual_seed(1)
+    assert len(contents(third)) == len(following)
+    assert third.state_dict()["epoch"] == other.state_dict()["epoch"] == n_passes + 1
+
+
+def test_a_position_is_loaded_in_a_loader_that_has_passed(images):
+    loader = make(images, 1, num_workers=1)
+    going = iter(loader)
+    next(going)
+    state, rest = saved(loader), contents(going)
+    contents(loader)
+    other = make(images, 2, num_workers=1)
+    contents(other)
+    for one in (loader, other):
+        one.load_state_dict({})
+        one.load_state_dict(state)
+        one.set_epoch(9)  # of the pass that continues, so it does not name the next one
+        assert contents(one) == rest
+        assert one.state_dict()["epoch"] == 0
+        next(iter(one))
+        assert one.state_dict()["epoch"] == 1
+
+
+def test_a_position_counts_damaged_batches(make_folder):
+    folder = ImageFolder(make_folder(1, 4), EVAL)
+    os.truncate(folder.samples[1][0], 30)
+    loader = DataLoader(folder)
+    going = iter(loader)
+    next(going)
+    with pytest.raises(millrace.DamagedError):
+        next(going)
+    other = DataLoader(folder)
+    other.load_state_dict(saved(loader))
+    assert len(list(other)) == 2
+
+
+def test_positions_that_cannot_be_loaded(folder):
+    loader = DataLoader(folder)
+    assert loader.state_dict() == {}
+    with pytest.raises(millrace.InvalidError, match="it has _snapshot, _num_yielded"):
+        loader.load_state_dict({"_snapshot": {}, "_num_yielded": 3})
+    list(loader)
+    with pytest.warns(UserWarning, match="batch_size None"):
+        torchs = DataLoader(folder, batch_size=None)
+    assert torchs.state_dict() == {}
+    with pytest.warns(UserWarning, match="begins anew instead of at the state's batch 21"):
+        torchs.load_state_dict(loader.state_dict())
+    with pytest.raises(millrace.StateError, match="torch's own DataLoader is used: batch_size"):
+        torchs.stats()
+
+
+def test_statistics(folder):
+    loader = DataLoader(folder, batch_size=4, num_workers=1)
+    with pytest.raises(millrace.StateError, match="no batch was loaded"):
+        loader.verdict()
+    list(loader)
+    assert loader.stats()["n_samples"] == 21
+    assert "consumer" in loader.verdict() or "bound" in loader.verdict()
+
+
+# Datasets of a spec
+
+
+@pytest.fixture
+def shard(images, tmp_path):
+    paths = [path for path, _ in ImageFolder(images).samples[:5]]
+    contents_of = {}
+    for i, path in enumerate(paths):
+        with open(path, "rb") as file:
+            contents_of[f"{i}.jpg"] = file.read()
+        contents_of[f"{i}.cls"] = b"%d" % (i % 2)
+        if i != 3:
+            contents_of[f"{i}.txt"] = b"caption %d" % i
+    (tmp_path / "names").write_text("cat\ndog\n")
+    return write_tar(tmp_path / "a.tar", contents_of)
+
+
+@pytest.mark.parametrize("collate", [data.default_collate, list])
+def test_further_members_arrive(shard, collate):
+    """In batches, as in torch's own loader of this dataset."""
+    dataset = Dataset(f"tar:{shard}?keep=txt:40", EVAL)
+    assert dataset[2][2] == {"txt": b"caption 2"}
+    loaders = [kind(dataset, batch_size=2, collate_fn=collate)
+               for kind in (DataLoader, data.DataLoader)]
+    assert explain(loaders[0])["native"]
+    for mine, other in zip(*loaders):
+        assert repr(mine) == repr(other)
+    assert repr(mine).count("caption 4") == 1
+    assert len(Dataset(f"tar:{shard}", EVAL)[0]) == 2
+
+
+def test_classes_of_a_tar(shard, tmp_path):
+    named = Dataset(f"tar:{shard}?classes={tmp_path / 'names'}", EVAL)
+    assert (named.classes, named.class_to_idx) == (["cat", "dog"], {"cat": 0, "dog": 1})
+    unnamed = Dataset(f"tar:{shard}", EVAL)
+    for name in ("classes", "class_to_idx"):
+        with pytest.raises(AttributeError, match="a.tar: 5 samples> has no names .*classes=FILE"):
+            getattr(unnamed, name)
+    assert unnamed.targets == [0, 1, 0, 1, 0]
+    assert len(list(DataLoader(unnamed, batch_size=2))) == 3

@@ -218,11 +218,13 @@ class _Loader(DataLoader[Any]):
             return array.array("q"), self._batches.batch_size
         return super()._draw()
 
-    def _begin(self, native: Loader, epoch: int, order: array.array[int]) -> None:
-        if self._repeater is not None:
-            native.set_epoch(self._repeater.epoch)
-        else:
-            super()._begin(native, epoch, order)
+    def _begin(self, native: Loader, position: Any) -> None:
+        if self._repeater is None:
+            super()._begin(native, position)
+            return
+        native.set_epoch(self._repeater.epoch)
+        for _ in range(position.n_yielded):
+            native.next()
 
     def _collate(self, batch: Batch) -> Any:
         if self._finish is None:

@@ -27,6 +27,10 @@ def innermost(batches: Any) -> Any:
     return batches
 
 
+def _adjust() -> None:
+    """In place of an adapter's adjust_state_dict_for_prefetch(): our positions need none."""
+
+
 def keep(loader: Any) -> None:
     """Keep this DataLoader in adapters that Accelerate makes of it from now on."""
     adapter = getattr(sys.modules.get("accelerate.data_loader"), "DataLoaderAdapter", None)
@@ -44,11 +48,17 @@ def keep(loader: Any) -> None:
 
     @functools.wraps(init)
     def __init__(self: Any, *arguments: Any, batch_sampler: Any = None, **options: Any) -> None:
+        root = innermost(batch_sampler)
+        ours = next((one for one in list(_kept) if innermost(one.batch_sampler) is root), None)
+        if ours is None:
+            init(self, *arguments, batch_sampler=batch_sampler, **options)
+            return
+        is_stateful = options.pop("use_stateful_dataloader", False)
         init(self, *arguments, batch_sampler=batch_sampler, **options)
-        for ours in list(_kept):
-            if innermost(ours.batch_sampler) is innermost(batch_sampler):
-                self.base_dataloader = ours._with_batches(batch_sampler)
-                _kept.add(self.base_dataloader)
-                break
+        self.use_stateful_dataloader = is_stateful
+        self.base_dataloader = ours._with_batches(batch_sampler)
+        self.dl_state_dict = self.base_dataloader.state_dict()
+        self.adjust_state_dict_for_prefetch = _adjust
+        _kept.add(self.base_dataloader)
 
     adapter.__init__ = __init__

@@ -10,14 +10,17 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeVar
 
+import numpy
 import torch
 from torch.utils import data
 from torch.utils.data._utils.pin_memory import pin_memory
 from torchvision import datasets
 
-from .. import Batch, Error, Loader
+from .. import Batch, Error, InvalidError, Loader
+from .._batch import make_state_error
 from .._loader import find_caller
 from ._accelerate import innermost, keep
+from ._dataset import find_members
 from ._recipe import Recipe, recognise
 from ._source import open_source
 from ._words import Unknown, foresee, needs
@@ -82,6 +85,8 @@ class DataLoader(data.DataLoader[_T]):
         self._recipe: Recipe | None = None
         self._reason = ""
         self._draws = _Draws()
+        self._position: _Position | None = None  # of the newest pass
+        self._saved: dict[str, Any] | None = None  # a state that the next pass continues
         self._pid = os.getpid()
         try:
             self._source = open_source(self.dataset)
@@ -99,11 +104,59 @@ class DataLoader(data.DataLoader[_T]):
         epoch after that of the previous pass. set_epoch() of a DistributedSampler sets it too."""
         self._draws.named = epoch
 
+    def state_dict(self) -> dict[str, Any]:
+        """The position, for load_state_dict(), as torchdata's StatefulDataLoader has it: the
+        batches of this pass that were yielded, not those that were read ahead, the order of this
+        pass, and the seed of its draws. It is {} before the first pass, and if torch loads."""
+        if self._saved is not None or self._position is None:
+            return self._saved or {}
+        position = self._position
+        order = position.order
+        return {
+            "version": 1, "_num_yielded": position.n_yielded, "_iterator_finished": position.ended,
+            "epoch": position.epoch, "batch_size": position.batch_size,
+            "order": None if order is None else torch.from_numpy(numpy.asarray(order)),
+            "draws": dict(vars(self._draws))
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass continue where state_dict() was called, with the same order, batches
+        and draws. If that pass had ended, the next pass is the one after it."""
+        if not state:
+            return
+        if state.get("version") != 1 or "draws" not in state:
+            raise InvalidError("the state is not of millrace.torch's DataLoader, version 1: it has "
+                               f"{', '.join(map(str, state))}")
+        if self._recipe is None:
+            warnings.warn("millrace: torch's own DataLoader is used, which begins anew instead of "
+                          f"at the state's batch {state['_num_yielded']}", stacklevel=find_caller())
+            return
+        vars(self._draws).update(state["draws"])
+        self._saved, self._native = dict(state), None
+
+    def stats(self) -> dict[str, Any]:
+        """mr.Loader.stats() of the workers: since the first pass."""
+        return self._running().stats()
+
+    def verdict(self) -> str:
+        """mr.Loader.verdict(): whether the loop waited for data, or data for the loop."""
+        return self._running().verdict()
+
+    def _running(self) -> Loader:
+        if self._native is None:
+            raise make_state_error("no batch was loaded by millrace yet" if self._recipe is not None
+                                   else f"torch's own DataLoader is used: {self._reason}")
+        return self._native
+
+    def _renew(self) -> None:
+        """In a forked child, which has no workers, get ready to start some."""
+        if self._pid != os.getpid():
+            self.__setstate__(self.__getstate__())
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self._recipe is not None:
             try:
-                if self._pid != os.getpid():  # a forked child, which has no workers
-                    self.__setstate__(self.__getstate__())
+                self._renew()
                 recipe = self._recognise()  # the program may have changed the transform since
                 if recipe != self._recipe:
                     self._recipe, self._native = recipe, None
@@ -132,7 +185,7 @@ class DataLoader(data.DataLoader[_T]):
         """The native loader for a pass. It lives as long as this object. A pass that begins before
         another has ended gets a separate loader."""
         present = self._present() if self._present is not None else None
-        if present is not None and not present.ended:
+        if present is not None and not present.position.ended:
             return self._open(batch_size)
         self._present = weakref.ref(user)
         if self._native is None or self._native.batch_size != batch_size:
@@ -173,7 +226,9 @@ class DataLoader(data.DataLoader[_T]):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the workers: a copy, or this object in another process, starts new ones at its
         first pass."""
-        return {**self.__dict__, "_native": None, "_present": None, "_source": None}
+        return {
+            **self.__dict__, "_native": None, "_present": None, "_source": None, "_position": None
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -212,20 +267,26 @@ class DataLoader(data.DataLoader[_T]):
                 order.extend(batch)
         return order, size or 1
 
-    def _begin(self, native: Loader, epoch: int, order: array.array[int]) -> None:
-        """Set the order of a pass in the native loader."""
-        indices = self._source.indices
-        native.set_epoch(epoch, order if indices is None else indices[order].tolist())
+    def _begin(self, native: Loader, position: _Position) -> None:
+        """Set the order of a pass in the native loader, and go to the position."""
+        indices, order = self._source.indices, position.order
+        assert order is not None
+        native.set_epoch(position.epoch, order if indices is None else indices[order].tolist(),
+                         min(position.n_yielded * position.batch_size, len(order)))
 
     def _collate(self, batch: Batch) -> Any:
         """The batch as the program gets it."""
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
+        rows = {name: found.tolist() for name, found in find_members(batch).items()}
         keys, pair = self._source.keys, [image, label]
         if self.collate_fn is data.default_collate:
-            made = pair if keys is None else dict(zip(keys, pair))
+            made = dict(zip(keys, pair)) if keys is not None else [*pair, rows] if rows else pair
         else:
-            rows = zip(image.unbind(), label.tolist())
-            made = self.collate_fn([row if keys is None else dict(zip(keys, row)) for row in rows])
+            columns = [image.unbind(), label.tolist()]
+            if rows:
+                columns.append([dict(zip(rows, values)) for values in zip(*rows.values())])
+            samples = zip(*columns)
+            made = self.collate_fn([s if keys is None else dict(zip(keys, s)) for s in samples])
         # Only memory of torch's waits for copies in progress before it is reused, so a batch is
         # copied there.
         return pin_memory(made) if self._pins else made
@@ -283,26 +344,50 @@ def _check_batches(loader: data.DataLoader[Any]) -> Any:
     return batches
 
 
+class _Position:
+    """The place of a pass."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.order: array.array[int] | None = None
+        self.batch_size = 0
+        self.n_yielded = 0
+        self.ended = False
+
+
 class _Pass:
     """One epoch. torch draws its base seed first. Its samplers draw at the first index: at once if
     there are workers, otherwise at the first batch."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
-        # persistent workers keep their seed
-        if loader._draws.seed is None or not loader.persistent_workers:
-            loader._draws.draw_seed(loader.generator)
-        batches = innermost(loader._batches)
-        self._epoch = loader._draws.begin(getattr(batches, "sampler", batches))
+        self._pid = os.getpid()
+        saved, loader._saved = loader._saved, None
+        if saved is None or saved["_iterator_finished"]:
+            # persistent workers keep their seed
+            if loader._draws.seed is None or not loader.persistent_workers:
+                loader._draws.draw_seed(loader.generator)
+            batches = innermost(loader._batches)
+            epoch = loader._draws.begin(getattr(batches, "sampler", batches))
+            self.position = _Position(epoch)
+        else:
+            loader._draws.named = None
+            self.position = _Position(saved["epoch"])
+            self.position.n_yielded = saved["_num_yielded"]
+            if saved["order"] is not None:
+                self.position.order = array.array("q", saved["order"].tolist())
+                self.position.batch_size = saved["batch_size"]
+        loader._position = self.position
         self._native: Loader | None = None
-        self.ended = False
         if loader.num_workers > 0 or not _is_plain(loader._batches):
             self._native = self._begin()
 
     def _begin(self) -> Loader:
-        order, batch_size = self._loader._draw()
-        native = self._loader._lend(self, batch_size)
-        self._loader._begin(native, self._epoch, order)
+        loader, position = self._loader, self.position
+        if position.order is None:
+            position.order, position.batch_size = loader._draw()
+        native = loader._lend(self, position.batch_size)
+        loader._begin(native, position)
         return native
 
     def __iter__(self) -> "_Pass":
@@ -312,13 +397,14 @@ class _Pass:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        if self.ended:
+        if self.position.ended:
             raise StopIteration
-        if self._native is None:
-            self._native = self._begin()
+        if self._native is None or self._pid != os.getpid():  # a forked child continues
+            self._loader._renew()
+            self._native, self._pid = self._begin(), os.getpid()
         batch = self._take(self._native)
         if batch is None:
-            self.ended = True
+            self.position.ended = True
             raise StopIteration
         return self._loader._collate(batch)
 
@@ -328,6 +414,8 @@ class _Pass:
             return native.next(timeout or None)
         except TimeoutError:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds") from None
+        finally:
+            self.position.n_yielded = native._taken
 
 
 def explain(loader: data.DataLoader[Any]) -> dict[str, Any]:

@@ -5,15 +5,21 @@ of Hugging Face's datasets.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, Callable, Iterable
 
 import numpy
 from torch.utils import data
 
+from .. import Batch, Loader, Rows
 from .. import Dataset as Native
-from .. import Loader
 from ._memory import MemoryFile, list_name
+
+
+def find_members(batch: Batch) -> dict[str, Rows]:
+    """The further members of a batch's samples, by name."""
+    return {name: batch[name] for name in batch.keys() if isinstance(batch[name], Rows)}
 
 
 class Dataset(data.Dataset[tuple[Any, int]]):
@@ -21,7 +27,8 @@ class Dataset(data.Dataset[tuple[Any, int]]):
     of an ImageFolder.
 
     spec       of image files with one int as their label: "pack:DIR", "tar:train-{000..146}.tar",
-               "list:FILE", ... (docs/formats.md)
+               "list:FILE", ... (docs/formats.md). With further members ("tar:...?keep=txt:4096")
+               a sample is (image, label, {"txt": bytes})
     transform  takes a PIL image, as ImageFolder's
 
     dataset[i] decodes one image in the calling process, and opens a loader each time. It is for
@@ -41,8 +48,20 @@ class Dataset(data.Dataset[tuple[Any, int]]):
         self.spec = os.fspath(spec)
         self.native = Native(spec)
         self.transform = transform
-        self.classes = self.native.classes
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+
+    @functools.cached_property
+    def classes(self) -> list[str]:
+        """Names of the classes, in the order of their labels."""
+        names = self.native.classes
+        if not names:
+            raise AttributeError(f"{self!r} has no names of classes: a tar has them with the "
+                                 "key classes=FILE, a list in its first line (docs/formats.md)")
+        return names
+
+    @functools.cached_property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class."""
+        return {name: label for label, name in enumerate(self.classes)}
 
     @staticmethod
     def from_samples(samples: Iterable[tuple[str | os.PathLike[str], int]],
@@ -81,8 +100,9 @@ class Dataset(data.Dataset[tuple[Any, int]]):
         indices = range(len(self)) if self.order is None else self.order
         return [self.native.label(i) for i in indices]
 
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        """The image after the transform, and its label. index may be negative."""
+    def __getitem__(self, index: int) -> Any:
+        """The image after the transform, and its label; if the spec names further members, also a
+        dict of their bytes. index may be negative."""
         from PIL import Image
 
         index = range(len(self))[index]
@@ -93,8 +113,10 @@ class Dataset(data.Dataset[tuple[Any, int]]):
             batch = loader.next()
             assert batch is not None
             pixels, label = numpy.array(batch.image)[0], batch.label.tolist()[0]
+            members = {name: rows[0] for name, rows in find_members(batch).items()}
         image = Image.fromarray(pixels)
-        return (self.transform(image) if self.transform is not None else image), label
+        made = self.transform(image) if self.transform is not None else image
+        return (made, label, members) if members else (made, label)
 
     def __getstate__(self) -> dict[str, Any]:
         """The spec and the transform: workers that are not forked open the spec again."""
