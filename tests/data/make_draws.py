@@ -80,6 +80,7 @@ replace("solarize")(lambda img, threshold: add("solarize", threshold))
 replace("rgb_to_grayscale")(
     lambda img, num_output_channels: add("rgb_to_grayscale", num_output_channels))
 replace("permute_channels")(lambda img, permutation: add("v2.permute_channels", *permutation))
+replace("jpeg")(lambda img, quality: add("v2.jpeg", quality))
 replace("gaussian_blur")(lambda img, kernel, sigma: add("gaussian_blur", kernel[0], sigma[0]))
 
 
@@ -203,6 +204,8 @@ def cases():
     yield from policies(T, "")
     yield from recipes()
     yield from policies(v2, "_v2")
+    yield "jpeg(50)", v2.JPEG(50), [64, 64]
+    yield "jpeg(5:95)", v2.JPEG((5, 95)), [64, 64]
     yield "channel_permutation", v2.RandomChannelPermutation(), [64, 64]
     yield "photometric_distort", v2.RandomPhotometricDistort(), [64, 64]
     yield "photometric_distort(0.5:2,1:3,0:0.5,-0.5:0.2,0.8)", v2.RandomPhotometricDistort(

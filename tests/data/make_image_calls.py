@@ -8,6 +8,7 @@ A checksum covers all sizes of a kind, as RGB and as one channel (the red one).
 tests/transforms/test_image_calls.c makes the same images. torchvision.transforms.functional passes
 the same calls to Pillow for a PIL image.
 """
+import io
 import itertools
 import json
 import sys
@@ -83,6 +84,13 @@ def permute(image, *order):
     return image if image.mode == "L" else Image.merge("RGB", [image.getchannel(c) for c in order])
 
 
+def jpeg(image, quality):
+    """torchvision v2's jpeg."""
+    file = io.BytesIO()
+    image.save(file, format="JPEG", quality=quality)
+    return Image.open(file)
+
+
 def enhance(enhancer):
     return lambda image, factor: enhancer(image).enhance(factor)
 
@@ -113,6 +121,7 @@ CALLS = {
     "adjust_hue": (hue, [[factor / 20] for factor in range(-10, 11)] + [[0.013], [-0.377]]),
     "hflip": (lambda image: image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), [[]]),
     "vflip": (lambda image: image.transpose(Image.Transpose.FLIP_TOP_BOTTOM), [[]]),
+    "v2.jpeg": (jpeg, [[1], [10], [37], [50], [75], [90], [96], [100]]),
     "v2.permute_channels": (permute, [list(order) for order in itertools.permutations(range(3))]),
 }
 

@@ -49,11 +49,13 @@ OUTSIDE = {
     "liburing.h": ["dataset/reader_uring.c"],
     "jpeglib.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/jpeg_box.*",
-        "transforms/jpeg_file.*", "transforms/jpeg/scan_file.*", "examples/make_patches.c",
+        "transforms/jpeg_file.*", "transforms/jpeg/scan_file.*",
+        "transforms/image_ops/image_jpeg.c", "examples/make_patches.c",
     ],
     "jerror.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/packed_header.c",
-        "transforms/jpeg_box.*", "transforms/jpeg_file.*", "examples/make_patches.c",
+        "transforms/jpeg_box.*", "transforms/jpeg_file.*", "transforms/image_ops/image_jpeg.c",
+        "examples/make_patches.c",
     ],
     "png.h": ["transforms/codec_png.c", "packs/packer_png.c"],
     "webp/decode.h": ["transforms/formats/codec_webp.c"],

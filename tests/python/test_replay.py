@@ -108,6 +108,8 @@ class Maker:
             ]
         if self.is_v2 and not self.is_fixed:
             made += [T.RandomChannelPermutation, T.RandomPhotometricDistort]
+        if hasattr(T, "JPEG"):
+            made.append(lambda: T.JPEG(80 if self.is_fixed else (20, 90)))
         return rng.choice(made)()
 
     def structure(self):

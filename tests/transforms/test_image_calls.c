@@ -242,6 +242,10 @@ static void draw_warp(uint64_t *random, struct mr_image_call *call)
         args[8] = filter;
         return;
     }
+    if (call->kind == MR_CALL_JPEG) {
+        args[0] = (double)(1 + reference_below(random, 100));
+        return;
+    }
     if (call->kind == MR_CALL_PERMUTE_CHANNELS) {
         uint32_t first = (uint32_t)reference_below(random, 3);
         for (uint32_t c = 0; c < 3; c++)

@@ -160,7 +160,7 @@ static const char *const text_ops[] = {
     "random_crop(20:70,pad_if_needed,padding_mode=reflect)",
     "random_crop(50,pad_if_needed)+pad(5:9,padding_mode=symmetric)",
     "pad(2:40:7:0,fill=1)+resize(20,max_size=25)",
-    "random_order(hflip,vflip,channel_permutation)+photometric_distort(p=0.7)",
+    "random_order(hflip,vflip,channel_permutation)+photometric_distort(p=0.7)+jpeg(20:90)",
     "random_apply(invert(0.3)+grayscale(3),0.6)",
     "pil_gaussian_blur(0.3:3)",
     "trivial_augment_wide(interp=bilinear,fill=9)",

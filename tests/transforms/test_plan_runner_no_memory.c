@@ -194,7 +194,8 @@ static const char *const texts[] = {
     "fill=9)",
     "perspective(p=1)+trivial_augment_wide+rand_augment+auto_augment+resize(40:20,bicubic)",
     "random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+invert(1))+grayscale+resize(40:20,"
-    "bicubic)"};
+    "bicubic)",
+    "resize(40:20,bicubic)+jpeg(30)+pad(3,fill=9)"};
 
 static void each_failed_allocation_is_reported_and_leaves_the_object_usable(void **state)
 {

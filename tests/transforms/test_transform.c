@@ -231,6 +231,7 @@ static void structures_hold_transforms(void **state)
     expect_long_form("random_order(hflip,vflip(0.25))+hflip+random_apply(channel_permutation)",
                      "random_order(hflip(0.5),vflip(0.25))+hflip(0.5)+"
                      "random_apply(channel_permutation,0.5)");
+    expect_long_form("jpeg(75)+jpeg(quality=20:90)", "jpeg(75:75)+jpeg(20:90)");
     expect_long_form("photometric_distort(contrast=0:2,p=1)",
                      "photometric_distort(0.875:1.125,0:2,0.5:1.5,-0.05:0.05,1)");
     expect_long_form(
@@ -438,6 +439,9 @@ static void errors_name_the_place(void **state)
         {"resize(8,max_size=8)", 1, "resize: max_size 8 is not above the size 8"},
         {"resize(8:9,max_size=20)", 12, "unknown or given twice"},
         {"random_crop(8,pad_if_needed=1)", 15, "takes no value"},
+        {"jpeg", 1, "jpeg needs quality"},
+        {"jpeg(0)", 6, "quality: a number or lo:hi from 1 to 100"},
+        {"jpeg(20:30.5)", 1, "quality: whole numbers are expected"},
         {"channel_permutation(3)", 21, "unknown or given twice"},
         {"photometric_distort(2:1)", 21, "brightness: a number or lo:hi from 0 to 1000"},
         {"random_apply(invert+resize(8:8),0.5)", 21,

@@ -10,6 +10,7 @@
 #include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/image_ops/image_gray.h"
 #include "transforms/image_ops/image_hue.h"
+#include "transforms/image_ops/image_jpeg.h"
 #include "transforms/image_ops/image_swap.h"
 #include "transforms/image_ops/image_table.h"
 #include "transforms/image_ops/image_warp.h"
@@ -104,6 +105,9 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_PERMUTE_CHANNELS] = {.name = "v2.permute_channels",
                                   .args = {{.name = "permutation", .kind = MR_ARG_INTEGER, .n = 3}},
                                   .change = mr_image_swap_channels},
+    [MR_CALL_JPEG] = {.name = "v2.jpeg",
+                      .args = {{.name = "quality", .kind = MR_ARG_INTEGER}},
+                      .make = mr_image_jpeg_make},
     [MR_CALL_AFFINE_V2] = AFFINE("v2.affine"),
 };
 

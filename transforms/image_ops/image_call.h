@@ -35,7 +35,7 @@ struct mr_image_arg {
 };
 
 /*
- * What a kind of call does. One of table, change and make is set. None of them allocates. Several
+ * What a kind of call does. One of table, change and make is set. None but jpeg allocates. Several
  * threads may call them with different images. Images of 1 x 1 pixels are allowed. With one channel
  * they do the same as with three equal ones.
  */
@@ -51,7 +51,8 @@ struct mr_image_call_ops {
                    const struct mr_kernel_ops *kernels);
     /*
      * From one image into another of the same size, whose pixels are undefined before. `from` may
-     * be overwritten. MR_ERR_DAMAGED, with the reason, if the image does not suit the call.
+     * be overwritten. MR_ERR_DAMAGED, with the reason, if the image does not suit the call;
+     * MR_ERR_NO_MEMORY.
      */
     mr_status (*make)(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
                       const struct mr_kernel_ops *kernels, mr_error *error);

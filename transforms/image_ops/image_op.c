@@ -10,6 +10,9 @@
 #include "transforms/image_ops/image_policy.h"
 #include "transforms/image_ops/image_timm.h"
 
+#include <math.h>
+#include <stdio.h>
+
 uint32_t mr_image_op_width(const struct mr_image_param *param)
 {
     switch ((enum mr_image_param_kind)param->kind) {
@@ -162,6 +165,19 @@ static void draw_photometric_distort(struct mr_image_params_source *draw)
     }
     if (mr_rng_chance(draw->rng, p))
         draw_channel_permutation(draw);
+}
+
+static bool refuse_quality(const double *args, char why_out[MR_IMAGE_OP_WHY])
+{
+    snprintf(why_out, MR_IMAGE_OP_WHY, "quality: whole numbers are expected");
+    return args[0] != floor(args[0]) || args[1] != floor(args[1]);
+}
+
+static void draw_jpeg(struct mr_image_params_source *draw)
+{
+    const double *span = draw->args;
+    const double quality = span[0] + mr_rng_below(draw->rng, (uint32_t)(span[1] - span[0]) + 1);
+    mr_image_calls_add(draw->calls, MR_CALL_JPEG, 1, &quality);
 }
 
 static void draw_gaussian_blur(struct mr_image_params_source *draw)
@@ -352,6 +368,11 @@ const struct mr_image_op mr_image_ops[] = {
     /* Inside structures only: elsewhere these names are geometry, in the pass of a crop. */
     {.name = "hflip", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_hflip},
     {.name = "vflip", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_vflip},
+    {.name = "jpeg",
+     .max_calls = 1,
+     .params = {{.name = "quality", .kind = MR_PARAM_SPAN, .lo = 1, .hi = 100, .required = true}},
+     .refuse = refuse_quality,
+     .draw = draw_jpeg},
     {.name = "channel_permutation", .max_calls = 1, .draw = draw_channel_permutation},
     {.name = "photometric_distort",
      .max_calls = 5,

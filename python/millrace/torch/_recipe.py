@@ -166,6 +166,7 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})", "RandomRotation": _rotation,
     "RandomAffine": _affine, "RandomPerspective": _perspective, "RandomApply": _random_apply,
     "RandomChoice": _alternatives("random_choice"), "RandomOrder": _alternatives("random_order"),
+    "JPEG": lambda t: f"jpeg({join(t.quality)})",
     "RandomChannelPermutation": lambda t: "channel_permutation",
     "RandomPhotometricDistort": lambda t: "photometric_distort({},{},{},{},{})".format(
         *map(join, (t.brightness, t.contrast, t.saturation, t.hue)), number(t.p)),
@@ -185,7 +186,6 @@ _HINTS = {
     "FiveCrop": "five images of one; use a DataLoader for each crop",
     "TenCrop": "ten images of one; use a DataLoader for each crop",
     "GaussianNoise": "noise of torch's generator; add it to batches in the loop",
-    "JPEG": "encodes and decodes each image again; GaussianBlur and RandomPosterize are native",
     "Lambda": "a Python function; a class of torchvision that does the same is native",
     "LinearTransformation": "a matrix for whole images; call it on batches in the loop",
     "RandomZoomOut": "images of random sizes; Pad and RandomCrop(pad_if_needed=True) are native",
