@@ -489,7 +489,8 @@ def test_pillows_resampling_is_accepted_for_tensors(images, form):
     """Antialiased bilinear resampling of u8 tensors differs from Pillow's by 1 at most."""
     if form == "v2" and not v2:
         pytest.skip("this torchvision has no transforms.v2")
-    start = [T.PILToTensor(), resized()] if form == "v1" else [v2.ToImage(), resized(v2)]
+    start = [T.PILToTensor(), resized()] if form == "v1" else [
+        v2.ToImage(), v2.ToDtype(torch.uint8, scale=True), resized(v2)]
     folder = ImageFolder(images, T.Compose([*start, T.ConvertImageDtype(torch.float32), NORMAL]))
     ours = DataLoader(folder, batch_size=21, exact_resize=False)
     found = explain(ours)
@@ -508,6 +509,7 @@ def test_what_differs_on_tensors_has_a_way_out(images, reason_of):
         ([T.ToTensor(), resized()], "Resize on a tensor, whose pixels differ from those on an "
                                     "image: put it before ToTensor"),
         ([T.ToTensor(), NORMAL, T.CenterCrop(9)], "CenterCrop on a tensor"),
+        ([T.ToTensor(), T.ConvertImageDtype(torch.uint8)], "ConvertImageDtype to another type"),
         ([T.ToTensor(), T.RandomCrop(9, 2, fill=1)], "RandomCrop on a tensor")):
         assert reason in reason_of(T.Compose(transform), exact_resize=False)
 

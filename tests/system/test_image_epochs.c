@@ -48,7 +48,11 @@ static const char *const recipes[][8] = {
      "random_crop(60,padding=25,padding_mode=symmetric)",
      "random_order(posterize(3),solarize(99)+invert,autocontrast,adjust_sharpness(2))",
      "random_crop(52,padding=8,fill=200:100:3)", "auto_augment(policy=svhn)",
-     "timm(\"rand-m9-mstd0.5-inc1\")"}};
+     "timm(\"rand-m9-mstd0.5-inc1\")"},
+    {"photometric_distort", "pad(9:3,padding_mode=reflect)",
+     "random_crop(60,pad_if_needed,padding_mode=symmetric)",
+     "random_order(hflip,vflip,channel_permutation)", "jpeg(20:90)", "rand_augment_v2",
+     "affine_v2(20,scale=0.8:1.2,bilinear)", "auto_augment_v2(svhn)"}};
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static char *work;

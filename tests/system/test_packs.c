@@ -181,6 +181,7 @@ static void every_transform_gives_the_bytes_of_the_folder(void **state)
         "random_resized_crop(64,scale=0.01:0.05)", /* few pixels, any corner */
         /* crops beyond the edges; smaller images are damaged */
         "random_crop(70,padding=9)",
+        "pad(9:3,padding_mode=reflect)+random_crop(70,pad_if_needed)",
         "center_crop(100)",                         /* crop only */
         "resize(40)+random_crop(32)+resize(24:28)", /* several stages */
         "vflip(0.5)+hflip(0.5)+random_resized_crop(9)",

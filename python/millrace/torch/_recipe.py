@@ -178,7 +178,7 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
 _BOXES = "for boxes, masks and points, which millrace loads as bytes beside an image (extra=)"
 _SIZES = "images of random sizes; Resize and RandomResizedCrop have a fixed one"
 _HINTS = {
-    "AugMix": "several images are mixed; RandAugment and TrivialAugmentWide are native",
+    "AugMix": "it works on tensors, in floats; RandAugment and TrivialAugmentWide are native",
     "CutMix": "mixes a batch: call it on batches in the loop, or use millrace.Loader with cutmix",
     "MixUp": "mixes a batch: call it on batches in the loop, or use millrace.Loader with mixup",
     "ElasticTransform": "displacements are blurred random numbers, sampled in floats; RandomAffine "
@@ -337,7 +337,7 @@ class _Writer:
         elif name in ("PILToTensor", "ToImage"):
             needs(self.form == "pil", f"{name} of a tensor")
             self.form = "u8"
-        else:
+        elif t.dtype != torch.uint8 or self.form != "u8":  # bytes that stay bytes
             needs(t.dtype in _FLOATS and getattr(t, "scale", True),
                   f"{name} to another type than scaled float32, float16 or bfloat16")
             needs(self.form in ("u8", _FLOATS[t.dtype]), f"{name} of an image that is not a tensor "
