@@ -4,7 +4,8 @@
 What a row reads: "photos" are the photographs' files; "beton" is FFCV's file of re-encoded ones;
 "jpeg" are the JPEG files in that file, one by one; "pack" is a millrace pack of the photos'
 coefficients; "index_pack" has the photos' files with their index; "raw_beton" and "raw_pack" hold
-the photos' pixels, the longest side 256; "tar" are shards of the photos, written by webdataset.
+the photos' pixels, the longest side 256; "tar" are shards of the photos, written by webdataset;
+"single_tar" is one tar file of them.
 """
 
 import os
@@ -81,11 +82,14 @@ U8_ONLY = dict.fromkeys(["A2", "A3", "A4", "A5"], "it gives u8 only")
 NO_DRAWN_OPERATIONS = {
     "A3": "it has no TrivialAugment", "A4": "it has no TrivialAugment", "A5": "it has no blur"
 }
+F32_CROPS_ONLY = dict.fromkeys(["A3", "A4", "A5"], "its crop takes no further operations")
+F32_CROPS_ONLY["A1"] = "it gives f32 only"
 
 PEERS = [
     Peer("ours", "millrace", "millrace", ["ours"]),
     Peer("torch_pillow", "PyTorch DataLoader (Pillow)", "torch", ["peer_torch.py", "pillow"]),
     Peer("torchvision_tensors", "torchvision tensors", "torch", ["peer_torch.py", "tensors"]),
+    Peer("torchcodec", "TorchCodec", "torchcodec", ["peer_torch.py", "torchcodec"]),
     Peer("dali",
          "DALI CPU",
          "dali", ["peer_dali.py"],
@@ -110,6 +114,11 @@ PEERS = [
          "webdataset (Pillow, the same shards)",
          "webdataset", ["peer_webdataset.py"],
          reads="tar"),
+    Peer("turboloader",
+         "TurboLoader (one tar file)",
+         "turboloader", ["peer_turboloader.py"],
+         reads="single_tar",
+         cannot=F32_CROPS_ONLY),
     Peer("ours_python", "millrace in Python", "torch", ["peer_millrace.py", "loader"]),
     Peer("ours_torch", "millrace.torch.DataLoader", "torch", ["peer_millrace.py", "torch"]),
     Peer("ours_python_packed",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DataLoader, in two documented ways: Pillow images, and torchvision's tensors.
+"""PyTorch's DataLoader, in three documented ways: Pillow images, and tensors that torchvision or
+TorchCodec decodes.
 
-The first argument chooses: pillow or tensors. The workers persist, as every guide to its speed
-recommends. Each worker uses one thread, and the loader gets long epochs (adapter.py).
+The first argument chooses: pillow, tensors or torchcodec. The workers persist, as every guide to
+its speed recommends. Each worker uses one thread, and the loader gets long epochs (adapter.py).
 """
 
 import sys
@@ -57,6 +58,11 @@ def load_tensor(path):
     return decode_jpeg(read_file(path), mode=ImageReadMode.RGB)
 
 
+def load_by_torchcodec(path):
+    from torchcodec.decoders import decode_jpeg
+    return decode_jpeg(path, mode="RGB")
+
+
 class LongEpoch:
     """A sampler of several epochs in a row."""
 
@@ -72,8 +78,8 @@ class LongEpoch:
 
 def main():
     way = sys.argv[1] if len(sys.argv) > 1 else ""
-    if way not in ("pillow", "tensors"):
-        raise SystemExit("usage: peer_torch.py pillow|tensors --data DIR ...")
+    if way not in ("pillow", "tensors", "torchcodec"):
+        raise SystemExit("usage: peer_torch.py pillow|tensors|torchcodec --data DIR ...")
     adapter = Adapter(sys.argv[2:])
     arguments = adapter.arguments
     import torch
@@ -81,9 +87,10 @@ def main():
     if way == "pillow":
         dataset = torchvision.datasets.ImageFolder(arguments.data, pillow_transform(arguments))
     else:
+        load = load_by_torchcodec if way == "torchcodec" else load_tensor
         dataset = torchvision.datasets.ImageFolder(arguments.data,
                                                    tensors_transform(arguments),
-                                                   loader=load_tensor)
+                                                   loader=load)
 
     def make(**more):
         return torch.utils.data.DataLoader(dataset, BATCH, num_workers=arguments.workers, **more)
@@ -101,6 +108,9 @@ def main():
     if way == "pillow":
         import PIL
         versions["pillow"] = PIL.__version__
+    elif way == "torchcodec":
+        import torchcodec
+        versions["torchcodec"] = torchcodec.__version__
     adapter.run(len(dataset), batches, whole, versions, "nchw")
 
 

@@ -189,6 +189,10 @@ class Arguments(unittest.TestCase):
         self.assertIn("u8 only", self.check("peer_spdl.py", "--data", "x", "--contract", "A2")[1])
         self.assertIn("one fixed order",
                       self.check("peer_dali.py", "--data", "x", "--contract", "A5")[1])
+        self.assertIn("f32 only", self.check("peer_turboloader.py", "--data", "x")[1])
+        self.assertIn("--workers 999 is above",
+                      self.check("peer_turboloader.py", "--data", "x", "--contract", "A2",
+                                 "--workers", "999")[1])
         self.assertIn("usage", self.check("peer_torch.py")[1])
         self.assertIn("--workers", self.check("gpu", "--workers", "4,x")[1])
         self.assertIn("needs --photos", self.check("gpu", "--build")[1])
