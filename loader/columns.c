@@ -36,6 +36,12 @@ static void add_mixing(int64_t n_classes, struct mr_columns *columns)
         mr_columns_add(columns, "soft_label", MR_F32, 1, &n_classes)->writer = MR_WRITER_MIX;
 }
 
+static void add_mask(const struct mr_plan *plan, struct mr_columns *columns)
+{
+    const int64_t shape[2] = {plan->out_height, plan->out_width};
+    mr_columns_add(columns, "mask_image", (mr_dtype)plan->mask.dtype, 2, shape);
+}
+
 static void add_extra(const struct mr_extra *extra, struct mr_columns *columns)
 {
     if (extra->offsets[0])
@@ -72,7 +78,9 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
     add_fixed(host, kind, mixed->out_bytes, columns_out);
     if (mixed->mix.kind != 0)
         add_mixing((int64_t)host->options.soft_labels, columns_out);
-    for (uint32_t k = 0; k < kind->n_extra; k++)
+    if (plan->mask.is_used)
+        add_mask(plan, columns_out);
+    for (uint32_t k = plan->mask.is_used; k < kind->n_extra; k++)
         add_extra(&kind->extra[k], columns_out);
     return check_names(columns_out, error);
 }

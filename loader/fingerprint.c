@@ -262,6 +262,8 @@ static void add_transform(struct mr_digest *digest, const struct mr_host *host)
         add_op(digest, &plan->ops[i]);
     add_op(digest, &plan->erase);
     add_op(digest, &plan->mix);
+    if (plan->mask.is_used)
+        mr_digest_add(digest, &plan->mask, sizeof plan->mask);
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);
     add_columns(digest, &host->shared.control->layout.columns);

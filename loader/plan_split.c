@@ -31,6 +31,16 @@ static mr_status check_images(const struct mr_plan *plan, const mr_loader_option
                         (unsigned long long)most, (unsigned long long)limits.max_pixels);
 }
 
+static mr_status check_mask(const struct mr_plan *plan, mr_error *error)
+{
+    const struct mr_sample_kind *kind = &plan->kind;
+    if (!plan->mask.is_used || (kind->encoded && kind->n_extra > 0 && kind->extra[0].max_bytes > 0))
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "mask cannot be applied: the samples have no further member; name one with "
+                        "extra= or keep=");
+}
+
 static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform,
                               const mr_loader_options *o, mr_layout layout,
                               struct mr_plan *plan_out, mr_error *error)
@@ -39,6 +49,8 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
         mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
     if (status == MR_OK)
         status = check_images(plan_out, o, error);
+    if (status == MR_OK)
+        status = check_mask(plan_out, error);
     if (status == MR_OK && o->ragged)
         status = mr_plan_compile_keep_size(plan_out, o->max_row_bytes, error);
     else if (status == MR_OK && !plan_out->out_known)

@@ -388,3 +388,62 @@ const struct mr_codec_ops mr_codec_png = {
     .rows = png_rows,
     .close = png_close,
 };
+
+/* Masks. */
+
+static void read_mask_header(struct png *png)
+{
+    make_reader(png);
+    png_read_info(png->reader, png->info);
+    png->image_width = png_get_image_width(png->reader, png->info);
+    png->image_height = png_get_image_height(png->reader, png->info);
+    int colour = png_get_color_type(png->reader, png->info);
+    int depth = png_get_bit_depth(png->reader, png->info);
+    if (colour != PNG_COLOR_TYPE_PALETTE && (colour != PNG_COLOR_TYPE_GRAY || depth < 8))
+        escape_with_words(png, "it has neither a palette nor grey of 8 or 16 bits");
+    png->wide_grey = depth == 16;
+    png_set_packing(png->reader); /* indices of less than 8 bits become bytes */
+    png->n_passes = png_set_interlace_handling(png->reader);
+}
+
+static void read_mask_rows(struct png *png)
+{
+    size_t row_bytes = (size_t)png->image_width << png->wide_grey;
+    png_start_read_image(png->reader);
+    for (int pass = 0; pass < png->n_passes; pass++)
+        for (uint32_t row = 0; row < png->image_height; row++)
+            png_read_row(png->reader, png->buffer + row * row_bytes, NULL);
+    png_read_end(png->reader, NULL);
+}
+
+static mr_status read_mask(struct png *png, uint32_t width, uint32_t height,
+                           struct mr_scratch *pixels_out, mr_error *error)
+{
+    mr_status status = guard_step(png, read_mask_header, error);
+    if (status != MR_OK)
+        return status;
+    if (png->image_width != width || png->image_height != height)
+        return mr_error_set(error, MR_ERR_DAMAGED, "it is %ux%u, the image is %ux%u",
+                            png->image_width, png->image_height, width, height);
+    size_t pixel_bytes = png->wide_grey ? 2 : 1;
+    uint64_t n_pixels = (uint64_t)width * height;
+    status =
+        mr_codec_limits_check_memory(&png->limits, n_pixels * pixel_bytes + DECODER_BYTES, error);
+    if (status == MR_OK)
+        status = mr_scratch_reserve(pixels_out, n_pixels, pixel_bytes, error);
+    png->buffer = pixels_out->memory;
+    return status == MR_OK ? guard_step(png, read_mask_rows, error) : status;
+}
+
+mr_status mr_codec_png_read_indices(const struct mr_codec_limits *limits, const uint8_t *bytes,
+                                    size_t len, uint32_t width, uint32_t height,
+                                    struct mr_scratch *pixels_out, size_t *pixel_bytes_out,
+                                    mr_error *error)
+{
+    struct png png = {.limits = *limits, .bytes = bytes, .len = len};
+    mr_error words;
+    mr_status status = read_mask(&png, width, height, pixels_out, &words);
+    png_destroy_read_struct(&png.reader, &png.info, NULL);
+    *pixel_bytes_out = png.wide_grey ? 2 : 1;
+    return status == MR_OK ? MR_OK : mr_error_set(error, status, "its mask: %s", words.text);
+}

@@ -178,10 +178,16 @@ static void put_step(struct listing *l, const struct mr_geometry_step *step,
     switch ((enum mr_op_kind)step->op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP: put_resized_crop(l, step); break;
     case MR_OP_RESIZE_SHORT:
+    case MR_OP_RANDOM_RESIZE:
     case MR_OP_RESIZE: put_resize(l, step); break;
     case MR_OP_CENTER_CROP: put_center_crop(l, step); break;
     case MR_OP_RANDOM_CROP: put_random_crop(l, step); break;
     case MR_OP_PAD: put_pad(l, step->op, step->op->border); break;
+    case MR_OP_PAD_IF_SMALLER:
+        put_pad(l, step->op,
+                (const double[4]){0, 0, (double)(step->box.width - step->width),
+                                  (double)(step->box.height - step->height)});
+        break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP:
         if (step->flips)

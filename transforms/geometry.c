@@ -116,23 +116,24 @@ static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, stru
     s->window = s->live = box;
 }
 
-/* torchvision's int(size * long / short), and again if that is longer than max_size. */
-static mr_status scale_short_side(const struct mr_op *op, int64_t *width, int64_t *height,
+/* torchvision's int(size * long / short), and again if that is longer than max_size; 0: any. */
+static mr_status scale_short_side(int64_t size, int64_t max_size, int64_t *width, int64_t *height,
                                   mr_error *error)
 {
+    int64_t wanted = size;
     bool upright = *width <= *height;
     int64_t shorter = upright ? *width : *height;
     int64_t longer = upright ? *height : *width;
-    int64_t size = op->height;
     double scaled = (double)(size * longer) / (double)shorter;
-    if (op->max_size && trunc(scaled) > op->max_size) {
-        size = (int64_t)((double)(op->max_size * size) / trunc(scaled));
-        scaled = op->max_size;
+    if (max_size && trunc(scaled) > (double)max_size) {
+        size = (int64_t)((double)(max_size * size) / trunc(scaled));
+        scaled = (double)max_size;
     }
     if (size == 0)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "image %lldx%lld has a side of 0 after resize(%u,max_size=%u)",
-                            (long long)*width, (long long)*height, op->height, op->max_size);
+                            "image %lldx%lld has a side of 0 after resize(%lld,max_size=%lld)",
+                            (long long)*width, (long long)*height, (long long)wanted,
+                            (long long)max_size);
     if (!(scaled <= (double)MR_MAX_RESIZED))
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "image %lldx%lld has a side of %.0f after resize(%lld)",
@@ -195,6 +196,9 @@ static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t he
 
 static struct mr_box padded_box(const struct mr_op *op, int64_t width, int64_t height)
 {
+    if (op->kind == MR_OP_PAD_IF_SMALLER)
+        return whole_box(width > op->width ? width : op->width,
+                         height > op->height ? height : op->height);
     int64_t left = (int64_t)op->border[0], top = (int64_t)op->border[1];
     return (struct mr_box){.x = -left,
                            .y = -top,
@@ -268,6 +272,13 @@ static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place,
     return mr_rng_below(&own, 2) ? MR_BICUBIC : MR_BILINEAR;
 }
 
+/* RandomResize: its end is exclusive, as torch.randint's. */
+static int64_t draw_short_side(const struct mr_op *op, struct mr_rng *rng)
+{
+    return op->kind == MR_OP_RESIZE_SHORT ? op->height
+                                          : op->height + mr_rng_below(rng, op->width - op->height);
+}
+
 static struct mr_geometry_step begin_step(const struct mr_op *op, struct mr_geometry *g)
 {
     const struct mr_box *image = &last_stage(g)->window;
@@ -285,9 +296,12 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP: step->box = draw_box(op, step->width, step->height, rng); break;
     case MR_OP_RESIZE_SHORT:
+    case MR_OP_RANDOM_RESIZE:
         step->resized_width = step->width;
         step->resized_height = step->height;
-        status = scale_short_side(op, &step->resized_width, &step->resized_height, error);
+        status = scale_short_side(draw_short_side(op, rng),
+                                  op->kind == MR_OP_RESIZE_SHORT ? op->max_size : 0,
+                                  &step->resized_width, &step->resized_height, error);
         break;
     case MR_OP_CENTER_CROP:
         step->box = (struct mr_box){.x = center_start(step->width, op->width),
@@ -301,6 +315,7 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
             step->box = draw_crop(op, step->width, step->height, rng);
         break;
     case MR_OP_PAD:
+    case MR_OP_PAD_IF_SMALLER:
         status = check_pad(op, step->width, step->height, error);
         step->box = padded_box(op, step->width, step->height);
         break;
@@ -322,12 +337,14 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         break;
     case MR_OP_RESIZE_SHORT:
+    case MR_OP_RANDOM_RESIZE:
     case MR_OP_RESIZE:
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         break;
     case MR_OP_CENTER_CROP: fold_crop(g, step->box); break;
     case MR_OP_RANDOM_CROP:
-    case MR_OP_PAD: fold_padded_crop(g, step->op, step->box); break;
+    case MR_OP_PAD:
+    case MR_OP_PAD_IF_SMALLER: fold_padded_crop(g, step->op, step->box); break;
     case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
     case MR_OP_VFLIP: last_stage(g)->vflip ^= step->flips; break;
     default: break;
@@ -463,7 +480,7 @@ static mr_status check_size(const struct mr_op *op, int64_t width, int64_t heigh
 {
     if (op->kind == MR_OP_RANDOM_CROP)
         return check_random_crop(op, width, height, error);
-    if (op->kind == MR_OP_PAD)
+    if (op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER)
         return check_pad(op, width, height, error);
     if (op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].check)
         return mr_image_ops[op->image_op].check(op->args, width, height, error);
@@ -478,10 +495,12 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
         const struct mr_op *op = &plan->ops[i];
         mr_status status = w ? check_size(op, w, h, error) : MR_OK;
         if (status == MR_OK && op->kind == MR_OP_RESIZE_SHORT && w)
-            status = scale_short_side(op, &w, &h, error);
+            status = scale_short_side(op->height, op->max_size, &w, &h, error);
         if (status != MR_OK)
             return status;
-        if (op->kind == MR_OP_PAD && w) {
+        if (op->kind == MR_OP_RANDOM_RESIZE)
+            w = h = 0;
+        if ((op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER) && w) {
             struct mr_box box = padded_box(op, w, h);
             w = box.width;
             h = box.height;
@@ -504,9 +523,9 @@ uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
         const struct mr_op *op = &plan->ops[i];
         if (sets_size(op))
             image = whole_box(op->width, op->height);
-        else if (op->kind == MR_OP_RESIZE_SHORT)
+        else if (op->kind == MR_OP_RESIZE_SHORT || op->kind == MR_OP_RANDOM_RESIZE)
             image = whole_box(0, 0);
-        else if (op->kind == MR_OP_PAD && image.width)
+        else if ((op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER) && image.width)
             image = padded_box(op, image.width, image.height);
         else if (mr_image_params_is_image(op) && image.width * image.height > most)
             most = image.width * image.height;

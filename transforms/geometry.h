@@ -93,9 +93,9 @@ mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_
 int64_t mr_geometry_crop_padding(const struct mr_op *op, int64_t size, int64_t crop);
 
 /*
- * Size of the output for an image of that size. Makes no draws, because no size depends on one. A
- * size of 0 means unknown: the output's is then 0 too, unless an operation sets it. MR_ERR_DAMAGED
- * if an operation, drawn or not, cannot be applied to the image as it is at that point.
+ * Size of the output for an image of that size. Makes no draws. A size of 0 means unknown, or drawn
+ * (random_resize): the output's is then 0 too, unless an operation sets it. MR_ERR_DAMAGED if an
+ * operation, drawn or not, cannot be applied to the image as it is at that point.
  */
 mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            int64_t *width_out, int64_t *height_out, mr_error *error);

@@ -23,14 +23,17 @@ enum mr_op_kind {
     MR_OP_RANDOM_RESIZED_CROP = 1,
     MR_OP_RESIZE_SHORT,
     MR_OP_RESIZE,
+    MR_OP_RANDOM_RESIZE, /* of the shorter side, from height to width - 1 */
     MR_OP_CENTER_CROP,
     MR_OP_RANDOM_CROP,
     MR_OP_PAD,
+    MR_OP_PAD_IF_SMALLER, /* at the right and at the bottom */
     MR_OP_HFLIP,
     MR_OP_VFLIP,
     MR_OP_EXIF,
     MR_OP_NORMALIZE,
     MR_OP_RGB,
+    MR_OP_MASK, /* says how masks are made; moves nothing */
     MR_OP_RANDOM_ERASING,
     /* These mix the rows of a batch. */
     MR_OP_MIXUP,
@@ -89,7 +92,24 @@ struct mr_op {
         uint32_t count;         /* of random_erasing: the largest number of boxes */
         uint32_t max_size;      /* of MR_OP_RESIZE_SHORT: of the longer side; 0: any */
         uint32_t pad_if_needed; /* of random_crop: 1: an image that is too small is padded */
+        uint32_t mask_dtype;    /* of MR_OP_MASK, whose fill is `padding`, and whose enum
+                                   mr_mask_nearest is `interpolation` */
     };
+};
+
+/* Which index of a mask a resize takes. */
+enum mr_mask_nearest {
+    MR_MASK_NEAREST_TORCH, /* floor(i * f32(in / out)), as torchvision.transforms.v2 */
+    MR_MASK_NEAREST_PIL,   /* Pillow's floor((i + 0.5) * in / out) */
+    MR_N_MASK_NEARESTS
+};
+
+/* How the first further member of a sample becomes its mask. */
+struct mr_mask_rule {
+    uint32_t is_used; /* 0: samples have no masks */
+    uint32_t dtype;   /* mr_dtype: MR_U8, MR_I16, MR_I64 */
+    uint32_t nearest; /* enum mr_mask_nearest */
+    uint32_t fill;    /* of a border */
 };
 
 /* The order of the f32 operations that make floats from pixels. */
@@ -122,7 +142,8 @@ struct mr_plan {
     uint32_t n_ops;
     struct mr_op erase; /* applied to finished floats; kind 0: none */
     struct mr_op mix;   /* how a batch's rows are mixed; kind 0: not at all */
-    uint32_t copy;      /* 1: a raw sample is copied unchanged */
+    struct mr_mask_rule mask;
+    uint32_t copy; /* 1: a raw sample is copied unchanged */
     uint32_t use_exif;
     mr_dtype dtype;     /* of the output */
     mr_layout layout;   /* of a picture's output */

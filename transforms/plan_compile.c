@@ -200,10 +200,38 @@ static mr_status check_mixing(const struct mr_plan *plan, mr_error *error)
         mr_transform_op_name(&plan->mix));
 }
 
+/* Operations that move pixels have a filter; the flips are those inside structures. */
+static bool moves_pixels(const struct mr_op *op)
+{
+    const struct mr_image_op *image_op = &mr_image_ops[op->image_op];
+    if (op->kind != MR_OP_IMAGE)
+        return false;
+    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name; i++)
+        if (strcmp(image_op->params[i].name, "interp") == 0)
+            return true;
+    return strcmp(image_op->name, "hflip") == 0 || strcmp(image_op->name, "vflip") == 0;
+}
+
+static mr_status compile_mask(const struct mr_op *op, struct mr_plan *plan, mr_error *error)
+{
+    if (!op)
+        return MR_OK;
+    if (plan->use_exif || plan->mix.kind != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to masks",
+                            plan->use_exif ? "exif" : mr_transform_op_name(&plan->mix));
+    for (uint32_t i = 0; i < plan->n_ops; i++)
+        if (moves_pixels(&plan->ops[i]))
+            return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to masks",
+                                mr_transform_op_name(&plan->ops[i]));
+    plan->mask = (struct mr_mask_rule){
+        .is_used = 1, .dtype = op->mask_dtype, .nearest = op->interpolation, .fill = op->padding};
+    return MR_OK;
+}
+
 static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
                                  struct mr_plan *plan, mr_error *error)
 {
-    const struct mr_op *normalize = NULL;
+    const struct mr_op *normalize = NULL, *mask = NULL;
     plan->dtype = dtype == MR_DTYPE_DEFAULT ? MR_U8 : dtype;
     plan->out_ndim = 3;
     plan->channels = plan->work_channels = plan->source_channels = 3;
@@ -226,6 +254,8 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
             plan->use_exif = plan->kind.encoded;
         else if (op->kind == MR_OP_RGB)
             plan->channels = 3;
+        else if (op->kind == MR_OP_MASK)
+            mask = op;
         else if (op->kind == MR_OP_RANDOM_ERASING)
             plan->erase = *op;
         else if (mr_mix_draw_is_op(op->kind))
@@ -241,7 +271,8 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
     status = status == MR_OK ? check_calls(plan, error) : status;
     if (status != MR_OK)
         return status;
-    status = check_erasing(plan, error);
+    status = compile_mask(mask, plan, error);
+    status = status == MR_OK ? check_erasing(plan, error) : status;
     status = status == MR_OK ? check_mixing(plan, error) : status;
     if (status != MR_OK)
         return status;
@@ -293,6 +324,10 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
         return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", source_width,
                             source_height);
     mr_status status = mr_geometry_size(plan, source_width, source_height, &width, &height, error);
+    if (status == MR_OK && width == 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_resize gives each image another size; add random_crop(N) or "
+                            "center_crop(N)");
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }
 
@@ -311,6 +346,9 @@ mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, mr
                             "%s cannot be applied: ragged images differ in "
                             "size",
                             mr_transform_op_name(&plan->mix));
+    if (plan->mask.is_used)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "mask cannot be applied: ragged images differ in size");
     plan->keeps_size = 1;
     plan->out_known = 1;
     plan->out_ndim = 1;

@@ -12,6 +12,7 @@
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
 #include "transforms/image_ops/image_call.h"
+#include "transforms/masks/mask_run.h"
 #include "transforms/packed.h"
 #include "transforms/resample.h"
 #include "transforms/scratch.h"
@@ -31,6 +32,10 @@ struct mr_plan_runner {
     struct mr_codec *codec; /* only if samples are encoded */
     struct mr_resample resample;
     struct mr_geometry geometry;
+    struct mr_geometry_steps steps; /* only with masks, like the next two */
+    struct mr_mask_run mask;
+    uint32_t mask_width; /* of the picture that steps begin with */
+    uint32_t mask_height;
     struct mr_tensor_write_half half;
     struct mr_scratch upright;  /* an image that EXIF turned */
     struct mr_scratch image[2]; /* outputs of inner stages, used alternately */
@@ -87,6 +92,7 @@ void mr_plan_runner_destroy(struct mr_plan_runner *runner)
     if (runner->codec)
         mr_codec_destroy(runner->codec);
     mr_resample_fini(&runner->resample);
+    mr_mask_run_fini(&runner->mask);
     mr_scratch_fini(&runner->upright);
     mr_scratch_fini(&runner->image[0]);
     mr_scratch_fini(&runner->image[1]);
@@ -245,6 +251,13 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
     return run_stage(runner, run, &runner->geometry.stages[last], &run->source, &writer);
 }
 
+mr_status mr_plan_runner_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
+                              void *out, mr_error *error)
+{
+    return mr_mask_run(&runner->mask, runner->plan, &runner->limits, &runner->steps,
+                       runner->mask_width, runner->mask_height, bytes, len, out, error);
+}
+
 #define EQUAL_SIZES "add center_crop(N) or resize(H:W) for equal sizes"
 
 bool mr_plan_runner_is_other_size(const mr_error *error)
@@ -270,9 +283,13 @@ static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, ui
 {
     const struct mr_plan *plan = runner->plan;
     struct mr_geometry *g = &runner->geometry;
-    mr_status status = mr_geometry_make(plan, width, height, rng, g, error);
+    mr_status status = plan->mask.is_used
+                           ? mr_geometry_record(plan, width, height, rng, g, &runner->steps, error)
+                           : mr_geometry_make(plan, width, height, rng, g, error);
     if (status != MR_OK)
         return status;
+    runner->mask_width = width;
+    runner->mask_height = height;
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
     if (plan->keeps_size)
         return check_room(plan, made, error);

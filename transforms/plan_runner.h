@@ -66,6 +66,14 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
                                     size_t len, uint64_t offset, struct mr_rng *rng, void *out,
                                     struct mr_plan_runner_report *report_out, mr_error *error);
 
+/*
+ * Make the mask of the sample that was run last, whose bytes are those of its first further member
+ * (masks/mask_run.h). out: plan->out_height x plan->out_width elements. MR_ERR_DAMAGED, with words
+ * that follow the sample's name.
+ */
+mr_status mr_plan_runner_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
+                              void *out, mr_error *error);
+
 /* True if the error says that an image's output has another size than the first image's. */
 bool mr_plan_runner_is_other_size(const mr_error *error);
 

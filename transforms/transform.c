@@ -37,14 +37,17 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_RANDOM_RESIZED_CROP: return "random_resized_crop";
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RESIZE: return "resize";
+    case MR_OP_RANDOM_RESIZE: return "random_resize";
     case MR_OP_CENTER_CROP: return "center_crop";
     case MR_OP_RANDOM_CROP: return "random_crop";
     case MR_OP_PAD: return "pad";
+    case MR_OP_PAD_IF_SMALLER: return "pad_if_smaller";
     case MR_OP_HFLIP: return "hflip";
     case MR_OP_VFLIP: return "vflip";
     case MR_OP_EXIF: return "exif";
     case MR_OP_NORMALIZE: return "normalize";
     case MR_OP_RGB: return "rgb";
+    case MR_OP_MASK: return "mask";
     case MR_OP_RANDOM_ERASING: return "random_erasing";
     case MR_OP_MIXUP: return "mixup";
     case MR_OP_CUTMIX: return "cutmix";
@@ -70,6 +73,11 @@ const char *const mr_transform_padding_modes[MR_N_PADDING_MODES] = {
     [MR_PADDING_EDGE] = "edge",
     [MR_PADDING_REFLECT] = "reflect",
     [MR_PADDING_SYMMETRIC] = "symmetric",
+};
+
+const char *const mr_transform_mask_nearests[MR_N_MASK_NEARESTS] = {
+    [MR_MASK_NEAREST_TORCH] = "torch",
+    [MR_MASK_NEAREST_PIL] = "pil",
 };
 
 const char *const mr_transform_exact_words[MR_N_EXACT] = {
@@ -194,6 +202,20 @@ mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t
     return append_sized(transform, &op, error);
 }
 
+mr_status mr_transform_random_resize(mr_transform *transform, uint32_t min_size, uint32_t max_size,
+                                     enum mr_interpolation interpolation, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RANDOM_RESIZE,
+                       .height = min_size,
+                       .width = max_size,
+                       .interpolation = interpolation};
+    if (min_size >= max_size)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_resize: the end %u, which is not drawn, is not above %u",
+                            max_size, min_size);
+    return append_sized(transform, &op, error);
+}
+
 mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                    mr_error *error)
 {
@@ -250,6 +272,28 @@ mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],
                        .n_channels = n_fill};
     mr_status status = take_fill(&op, fill, error);
     return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
+}
+
+mr_status mr_transform_pad_if_smaller(mr_transform *transform, uint32_t height, uint32_t width,
+                                      uint32_t n_fill, const double *fill, mr_error *error)
+{
+    struct mr_op op = {
+        .kind = MR_OP_PAD_IF_SMALLER, .height = height, .width = width, .n_channels = n_fill};
+    mr_status status = take_fill(&op, fill, error);
+    return status == MR_OK ? append_sized(transform, &op, error) : status;
+}
+
+mr_status mr_transform_mask(mr_transform *transform, mr_dtype dtype, enum mr_mask_nearest nearest,
+                            uint32_t fill, mr_error *error)
+{
+    const struct mr_op op = {
+        .kind = MR_OP_MASK, .mask_dtype = dtype, .interpolation = nearest, .padding = fill};
+    for (uint32_t i = 0; i < transform->n_ops; i++)
+        if (transform->ops[i].kind == MR_OP_MASK)
+            return mr_error_set(error, MR_ERR_INVALID, "mask is there twice");
+    if (dtype == MR_U8 && fill > UINT8_MAX)
+        return mr_error_set(error, MR_ERR_INVALID, "mask: u8 cannot hold the fill %u", fill);
+    return mr_transform_append_op(transform, &op, error);
 }
 
 mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,

@@ -34,6 +34,7 @@ extern const char *const mr_transform_padding_modes[MR_N_PADDING_MODES];
 
 /* Words of enum mr_exact in the text form; "" for MR_EXACT_NONE. */
 extern const char *const mr_transform_exact_words[MR_N_EXACT];
+extern const char *const mr_transform_mask_nearests[MR_N_MASK_NEARESTS];
 
 /* Make an empty list. */
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
@@ -57,6 +58,12 @@ mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uin
                                    uint32_t padding, bool pad_if_needed, enum mr_padding_mode mode,
                                    uint32_t n_fill, const double *fill, mr_error *error);
 /* border: left, top, right, bottom, at most 65535 each */
+mr_status mr_transform_random_resize(mr_transform *transform, uint32_t min_size, uint32_t max_size,
+                                     enum mr_interpolation interpolation, mr_error *error);
+mr_status mr_transform_pad_if_smaller(mr_transform *transform, uint32_t height, uint32_t width,
+                                      uint32_t n_fill, const double *fill, mr_error *error);
+mr_status mr_transform_mask(mr_transform *transform, mr_dtype dtype, enum mr_mask_nearest nearest,
+                            uint32_t fill, mr_error *error);
 mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],
                            enum mr_padding_mode mode, uint32_t n_fill, const double *fill,
                            mr_error *error);

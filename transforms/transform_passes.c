@@ -172,6 +172,10 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
         mr_text_writer_put(&p->w, "a random box, resampled to %lldx%lld, %s\n", width, height,
                            filter);
         break;
+    case MR_OP_RANDOM_RESIZE:
+        mr_text_writer_put(&p->w, "resampled, the shorter side to %u to %u, %s\n", op->height,
+                           op->width - 1, filter);
+        break;
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RESIZE:
         if (is_same)
@@ -194,6 +198,15 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
     case MR_OP_PAD:
         mr_text_writer_put(&p->w, "padded to %lldx%lld: %s\n", width, height,
                            mr_transform_padding_modes[op->padding_mode]);
+        break;
+    case MR_OP_PAD_IF_SMALLER:
+        mr_text_writer_put(&p->w, "padded to at least %ux%u, at the right and at the bottom\n",
+                           op->width, op->height);
+        break;
+    case MR_OP_MASK:
+        mr_text_writer_put(&p->w,
+                           "the first further member is a mask of %s, moved like the image\n",
+                           mr_dtype_name((mr_dtype)op->mask_dtype));
         break;
     case MR_OP_HFLIP:
         mr_text_writer_put(&p->w, "columns in reverse order, in the same pass\n");

@@ -29,6 +29,9 @@
  * image begins where it would if all had max_row_bytes bytes. The bytes between the end of one and
  * the beginning of the next are unspecified; they are not copied to a device.
  *
+ * With the operation mask, "mask_image" ([N,H,W], u8, i16 or i64) has the masks of the images, and
+ * the first further member is not an array of its own.
+ *
  * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
  * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of
  * callbacks has an array for each of its columns, and offsets for those whose rows differ in

@@ -26,6 +26,7 @@ struct mr_sample_maker {
     struct mr_reader *spare;  /* for candidates that were not read ahead; made when first needed */
     struct mr_fork_mark mark; /* made in the worker itself */
     uint32_t first_extra;     /* column of the dataset's first further array */
+    uint32_t mask;            /* column of the masks; MR_NO_COLUMN */
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
@@ -41,6 +42,8 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->ring = mr_control_trace_ring(&job->shared, job->id);
     maker->first_extra =
         maker->control->layout.columns.n - maker->control->plan.kind.n_extra; /* they are last */
+    maker->first_extra += maker->control->plan.mask.is_used; /* the first member is the mask */
+    maker->mask = mr_columns_find(&maker->control->layout.columns, "mask_image");
     mr_fork_mark_init(&maker->mark);
     const mr_loader_options *o = &maker->control->options;
     const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
@@ -231,15 +234,36 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
-/* Store the further members of the sample. */
-static void store_members(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                          const struct mr_read *read)
+static mr_status make_mask(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                           const struct mr_read_part *member, mr_error *error)
+{
+    void *out = mr_slot_row(&job->view, maker->mask, job->place);
+    mr_status status = member->len == 0 ? mr_error_set(error, MR_ERR_DAMAGED, "it has no mask")
+                                        : mr_plan_runner_mask(maker->source.runner, member->bytes,
+                                                              member->len, out, error);
+    if (status != MR_OK)
+        mr_sample_fetch_name(maker->job.catalog, job->index, error);
+    return status;
+}
+
+/* Store the further members of the sample. The first may be its mask. */
+static mr_status store_members(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                               const struct mr_read *read, mr_error *error)
 {
     uint32_t column = maker->first_extra;
-    for (uint32_t i = 0; i < read->list->n; i++)
-        if (read->list->part[i].purpose == MR_FOR_MEMBER)
+    bool is_mask = maker->mask != MR_NO_COLUMN;
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; status == MR_OK && i < read->list->n; i++) {
+        if (read->list->part[i].purpose != MR_FOR_MEMBER)
+            continue;
+        if (is_mask)
+            status = make_mask(maker, job, &read->part[i], error);
+        else
             mr_slot_extra_put(&job->view, column++, job->place, read->part[i].bytes,
                               read->part[i].len);
+        is_mask = false;
+    }
+    return status;
 }
 
 static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_sample_job *job,
@@ -250,9 +274,7 @@ static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_
         mr_sample_fetch_take(&maker->source, job, read, label_at(job), &fetched, error);
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
-    if (status == MR_OK)
-        store_members(maker, job, read);
-    return status;
+    return status == MR_OK ? store_members(maker, job, read, error) : status;
 }
 
 /* MR_PENDING: the entry of the cache was no help, so the file must be read. */

@@ -196,6 +196,11 @@ static uint32_t png_sample(const struct mr_test_png *options, uint32_t x, uint32
     return value >> (8 - depth);
 }
 
+uint32_t mr_test_png_value(const struct mr_test_png *options, uint32_t x, uint32_t y)
+{
+    return png_sample(options, x, y, 0);
+}
+
 static uint8_t palette_entry(uint32_t i, uint32_t channel)
 {
     return (uint8_t)(hash(i, channel, 5));

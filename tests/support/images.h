@@ -70,6 +70,8 @@ struct mr_test_image mr_test_png(const struct mr_test_png *options);
 uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_out,
                              uint32_t *height_out);
 uint8_t *mr_test_png_pixels(const struct mr_test_png *options);
+/* The value that a PNG of one channel stores for a pixel: its grey, or an index of its palette. */
+uint32_t mr_test_png_value(const struct mr_test_png *options, uint32_t x, uint32_t y);
 
 /* Sample (x, y, channel) of a pattern: smooth shapes, hard edges and noise. */
 uint8_t mr_test_pattern(uint32_t seed, uint32_t x, uint32_t y, uint32_t channel);

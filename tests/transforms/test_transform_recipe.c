@@ -66,6 +66,10 @@ static const struct {
      "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))"
      "+color_jitter(0.7:1.3,0.7:1.3,0.7:1.3,0:0)" IMAGENET},
     {"deit3_eval", "resize(224,interp=bicubic)+center_crop(224)" IMAGENET},
+    {"segmentation_train",
+     "random_resize(260,1040)+hflip(0.5)+pad_if_smaller(480)+random_crop(480,padding=0)"
+     "+mask(nearest=torch,fill=255,dtype=u8)" IMAGENET},
+    {"segmentation_eval", "resize(520:520)+mask(nearest=torch,fill=255,dtype=u8)" IMAGENET},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 

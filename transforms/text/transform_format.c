@@ -99,6 +99,10 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         mr_text_writer_put(w, "%u:%u", op->height, op->width);
         put_interpolation(w, op);
         break;
+    case MR_OP_RANDOM_RESIZE:
+        mr_text_writer_put(w, "%u,%u", op->height, op->width);
+        put_interpolation(w, op);
+        break;
     case MR_OP_CENTER_CROP: put_size(w, op); break;
     case MR_OP_RANDOM_CROP:
         put_size(w, op);
@@ -109,6 +113,15 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
     case MR_OP_PAD:
         put_doubles(w, "", op->border, 4);
         put_padding_look(w, op);
+        break;
+    case MR_OP_PAD_IF_SMALLER:
+        put_size(w, op);
+        put_padding_look(w, op);
+        break;
+    case MR_OP_MASK:
+        mr_text_writer_put(w, "nearest=%s,fill=%u,dtype=%s",
+                           mr_transform_mask_nearests[op->interpolation], op->padding,
+                           mr_dtype_name((mr_dtype)op->mask_dtype));
         break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: mr_text_writer_put_double(w, op->p); break;

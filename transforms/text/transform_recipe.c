@@ -81,6 +81,12 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
              "3,0.3,0.3)" IMAGENET,
      .size = 224},
     {.name = "deit3_eval", .text = TIMM_EVAL, .size = 224, .resized = 224},
+    /* The presets of references/segmentation, backend pil, v2, which resizes to a square. */
+    {.name = "segmentation_train",
+     .text = "random_resize(260,1040)+hflip(0.5)+pad_if_smaller(@)+random_crop(@)"
+             "+mask(fill=255)" IMAGENET,
+     .size = 480},
+    {.name = "segmentation_eval", .text = "resize(@:@)+mask(fill=255)" IMAGENET, .size = 520},
 };
 const uint32_t mr_transform_recipe_count =
     sizeof mr_transform_recipes / sizeof *mr_transform_recipes;

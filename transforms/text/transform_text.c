@@ -7,6 +7,7 @@
 #include "transforms/text/erase_text.h"
 #include "transforms/text/image_op_text.h"
 #include "transforms/text/mix_text.h"
+#include "transforms/text/normalize_text.h"
 #include "transforms/text/text_parser.h"
 #include "transforms/text/transform_recipe.h"
 
@@ -121,6 +122,20 @@ static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
                : mr_transform_resize(p->transform, height, width, interpolation, p->error);
 }
 
+static mr_status add_random_resize(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t min_size = 0, max_size = 0;
+    enum mr_interpolation interpolation;
+    mr_status status = take_whole(p, take_named_or_next(item, "min_size"), &min_size);
+    if (status == MR_OK)
+        status = take_whole(p, take_named_or_next(item, "max_size"), &max_size);
+    if (status == MR_OK)
+        status = take_interpolation(p, item, &interpolation);
+    return status == MR_OK ? mr_transform_random_resize(p->transform, min_size, max_size,
+                                                        interpolation, p->error)
+                           : status;
+}
+
 static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width;
@@ -203,6 +218,36 @@ static mr_status add_pad(struct mr_text_parser *p, struct mr_text_item *item)
                            : status;
 }
 
+static mr_status add_pad_if_smaller(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t height, width, n_fill = 1;
+    double fill[3] = {0};
+    mr_status status = take_size(p, item, &height, &width, NULL);
+    if (status == MR_OK)
+        status = take_fill(p, item, fill, &n_fill);
+    return status == MR_OK
+               ? mr_transform_pad_if_smaller(p->transform, height, width, n_fill, fill, p->error)
+               : status;
+}
+
+static mr_status add_mask(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    static const char *const words[] = {"u8", "i16", "i64"};
+    static const mr_dtype dtypes[] = {MR_U8, MR_I16, MR_I64};
+    uint32_t fill = 0, nearest = MR_MASK_NEAREST_TORCH, dtype = 0;
+    mr_status status = take_whole(p, mr_text_parser_take_arg(item, "fill"), &fill);
+    if (status == MR_OK)
+        status = mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "nearest"),
+                                            mr_transform_mask_nearests, MR_N_MASK_NEARESTS,
+                                            "no rule has this name", &nearest);
+    if (status == MR_OK)
+        status = mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "dtype"), words,
+                                            3, "masks have none of these dtypes", &dtype);
+    return status == MR_OK ? mr_transform_mask(p->transform, dtypes[dtype],
+                                               (enum mr_mask_nearest)nearest, fill, p->error)
+                           : status;
+}
+
 static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item,
                                   double *probability_out)
 {
@@ -248,52 +293,6 @@ static mr_status add_rgb(struct mr_text_parser *p, struct mr_text_item *item)
 {
     (void)item;
     return add_kind(p, MR_OP_RGB, 0);
-}
-
-/* *exact_out: the one that is among the arguments, or MR_EXACT_NONE. */
-static mr_status take_exact(struct mr_text_parser *p, struct mr_text_item *item,
-                            enum mr_exact *exact_out)
-{
-    mr_status status = MR_OK;
-    *exact_out = MR_EXACT_NONE;
-    for (enum mr_exact exact = MR_EXACT_V1; exact < MR_N_EXACT && status == MR_OK; exact++) {
-        bool is_there;
-        status = mr_text_parser_take_flag(p, item, mr_transform_exact_words[exact], &is_there);
-        if (status == MR_OK && is_there && *exact_out != MR_EXACT_NONE) {
-            char words[100];
-            snprintf(words, sizeof words, "%s and %s exclude each other",
-                     mr_transform_exact_words[*exact_out], mr_transform_exact_words[exact]);
-            return mr_text_parser_fail_at(p, item->place, words);
-        }
-        if (status == MR_OK && is_there)
-            *exact_out = exact;
-    }
-    return status;
-}
-
-static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *item)
-{
-    struct mr_text_arg *mean = take_named_or_next(item, "mean");
-    struct mr_text_arg *std = take_named_or_next(item, "std");
-    bool implied = false;
-    enum mr_exact how;
-    static const char needs[] =
-        "normalize needs mean= and std=, of one or three values each, as in "
-        "mean=0.485:0.456:0.406,std=0.229:0.224:0.225";
-    if (!mean || !std)
-        return mr_text_parser_fail_at(p, item->place, needs);
-    if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
-        return mr_text_parser_fail_at(p, std->place, needs);
-    mr_status status = take_exact(p, item, &how);
-    if (status == MR_OK)
-        status = mr_text_parser_take_flag(p, item, "if_float", &implied);
-    if (status != MR_OK)
-        return status;
-    struct mr_text_arg *extra = mr_text_parser_take_arg(item, "");
-    if (extra)
-        return mr_text_parser_fail_at(p, extra->place, needs);
-    return mr_transform_normalize(p->transform, mean->n_values, mean->values, std->values, how,
-                                  implied, p->error);
 }
 
 static mr_status imply_imagenet(struct mr_text_parser *p)
@@ -359,12 +358,15 @@ static const struct {
              {"rgb", add_rgb},
              {"random_resized_crop", add_random_resized_crop},
              {"resize", add_resize},
+             {"random_resize", add_random_resize},
              {"center_crop", add_center_crop},
              {"random_crop", add_random_crop},
              {"pad", add_pad},
+             {"pad_if_smaller", add_pad_if_smaller},
+             {"mask", add_mask},
              {"hflip", add_hflip},
              {"vflip", add_vflip},
-             {"normalize", add_normalize},
+             {"normalize", mr_normalize_text_add},
              {"random_erasing", mr_erase_text_add},
              {"mixup", mr_mix_text_add},
              {"cutmix", mr_mix_text_add},

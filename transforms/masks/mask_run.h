@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sample's mask: an image of indices, never of colours, that is moved with the picture. Each
+ * operation of geometry does to the mask what torchvision.transforms.v2 does to a tv_tensors.Mask:
+ * a resize takes the nearest index, a border is filled. Operations on colours leave it as it is.
+ */
+#ifndef TRANSFORMS_MASKS_MASK_RUN_H
+#define TRANSFORMS_MASKS_MASK_RUN_H
+
+#include "transforms/codec_limits.h"
+#include "transforms/geometry.h"
+#include "transforms/scratch.h"
+
+/* The memory that masks are made in. It starts as zeros, and grows to the largest mask. */
+struct mr_mask_run {
+    struct mr_scratch pixels;
+    struct mr_scratch columns;
+};
+
+void mr_mask_run_fini(struct mr_mask_run *run);
+
+/*
+ * Make the mask of a picture of width x height. bytes: a PNG of a palette, or of 8 or 16 bits of
+ * grey. steps: what the picture's draws became. out: plan->out_height x plan->out_width elements of
+ * the mask's dtype. MR_ERR_DAMAGED: the file is no such PNG, has another size than the picture, or
+ * has a value that the dtype cannot hold. MR_ERR_NO_MEMORY.
+ */
+mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_plan *plan,
+                      const struct mr_codec_limits *limits, const struct mr_geometry_steps *steps,
+                      uint32_t width, uint32_t height, const uint8_t *bytes, size_t len, void *out,
+                      mr_error *error);
+
+#endif
