@@ -11,6 +11,7 @@ import base64
 import ctypes
 import html
 import itertools
+import math
 import os
 import struct
 import zlib
@@ -50,6 +51,7 @@ def _to_u8(raw: bytes, dtype: str) -> bytes:
         raw = bytes(wide)
     values: Sequence[float] = struct.unpack(
         f"<{len(raw) // 2}e", raw) if dtype == "f16" else array.array("f", raw)
+    values = [value if math.isfinite(value) else 0.0 for value in values]
     low, high = min(values), max(values)
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0

@@ -126,18 +126,23 @@ class Loader:
         num_workers=0."""
         import asyncio
 
-        one_pass, number, events = iter(self), self.fileno(), asyncio.get_running_loop()
-        while True:
-            ready = asyncio.Event()
-            events.add_reader(number, ready.set)
-            try:
-                await ready.wait()
-            finally:
-                events.remove_reader(number)
-            batch = next(one_pass, None)
-            if batch is None:
-                return
-            yield batch
+        # A descriptor of this pass's own: close() closes the loader's, and asyncio has one reader
+        # for each.
+        one_pass, number, events = iter(self), os.dup(self.fileno()), asyncio.get_running_loop()
+        try:
+            while True:
+                ready = asyncio.Event()
+                events.add_reader(number, ready.set)
+                try:
+                    await ready.wait()
+                finally:
+                    events.remove_reader(number)
+                batch = next(one_pass, None)
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            os.close(number)
 
     def __len__(self) -> int:
         """Number of batches in the current epoch."""

@@ -37,6 +37,9 @@ def preview(loader: Loader, n: int = 8) -> Html:
     transform, given = loader._made_of
     options = {name: value for name, value in given.items() if name in _ORDER}
     order = None if loader._order is None else loader._order[:n]
+    head = f"{loader!r}, transform {transform}, epoch {loader.epoch}; {loader.verdict()}"
+    if order is not None and not order:
+        return _html.make_html(head, [])
     batch = _take(loader.dataset, transform, loader.epoch, order, batch_size=n, on_error="zero",
                   **options)
     details: list[str] = []
@@ -44,9 +47,9 @@ def preview(loader: Loader, n: int = 8) -> Html:
     if transform is not None and order is None and "geometry" in batch and not (
             _REPEATING & set(options)):
         for index, (width, height, *_) in zip(batch.index.tolist(), batch.geometry.tolist()):
-            calls = explain(transform, loader.options["seed"], loader.epoch, index, width, height)
+            calls = explain(transform, loader.options["seed"], loader.epoch, index, width,
+                            height) if width > 0 else []  # a damaged sample has no size
             details.append("\n".join(_lines(calls)))
-    head = f"{loader!r}, transform {transform}, epoch {loader.epoch}; {loader.verdict()}"
     return _html.batch_html(batch, head, loader.dataset.classes, details)
 
 

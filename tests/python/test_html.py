@@ -2,6 +2,7 @@
 """What notebooks show, and loops beside "for": the pictures have the pixels of the batches."""
 import asyncio
 import base64
+import ctypes
 import html
 import os
 import re
@@ -79,6 +80,24 @@ def test_large_pictures_are_thinned():
         _html.make_png(bytes(i % 256 for i in range(1000)), 2, 500, 1, False))
     assert (height, width, n_channels) == (1, 250, 1)
     assert values == bytes(i % 256 for i in range(0, 500, 2))
+
+
+def test_previews_of_damaged_samples_and_of_no_samples(make_folder, make_loader):
+    folder = make_folder(1, 3)
+    damaged = sorted(os.listdir(os.path.join(folder, os.listdir(folder)[0])))[0]
+    os.truncate(os.path.join(folder, os.listdir(folder)[0], damaged), 30)
+    loader = make_loader(dataset=folder, no_shuffle=True)
+    assert [line[1][-7:] == " 0 x 0" or "of 0 x 0" in line[1]
+            for line in captions(mr.preview(loader))] == [True, False, False]
+    loader.set_epoch(0, [])
+    assert len(pngs(mr.preview(loader))) == 0
+
+
+def test_values_that_are_no_number_are_black(make_loader):
+    batch = make_loader("eval:20:16+normalize(mean=0,std=1)", dtype="f32", num_workers=0).next()
+    values = ctypes.cast(batch.image._data, ctypes.POINTER(ctypes.c_float))
+    values[0], values[1] = float("nan"), float("inf")
+    assert pixels(pngs(batch._repr_html_())[0])[3][::3][:2] == bytes(2)
 
 
 def test_what_has_no_pictures_is_named(make_loader, tmp_path):
@@ -174,6 +193,27 @@ def test_other_tasks_run_beside_a_pass(make_loader):
     again = make_loader()
     assert found == [[batch.index.tolist() for batch in again] for _ in range(2)]
     assert turns >= sum(map(len, found))
+
+
+def test_a_task_that_waits_ends_when_another_closes_or_restarts(make_loader):
+    async def count(loader):
+        return len([batch async for batch in loader])
+
+    async def close(loader):
+        waits = asyncio.ensure_future(count(loader))
+        await asyncio.sleep(0)
+        loader.close()
+        return await asyncio.wait_for(asyncio.gather(waits, return_exceptions=True), 30)
+
+    async def twice(loader):
+        both = asyncio.gather(count(loader), count(loader), return_exceptions=True)
+        return await asyncio.wait_for(both, 30)
+
+    closed, = asyncio.run(close(make_loader()))
+    assert "the loader is closed" in str(closed)
+    first, second = asyncio.run(twice(make_loader()))
+    assert "another pass over it has begun" in str(first)
+    assert second == 6
 
 
 def test_a_pass_of_asyncio_needs_workers(make_loader):
