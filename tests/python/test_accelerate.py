@@ -77,6 +77,21 @@ def prepare(adapter, loader, batches=None):
                    **options)
 
 
+def test_loaders_that_share_a_batch_sampler_are_told_apart(adapter, folder, images):
+    batches = [[0, 1], [2, 3]]
+    other = ImageFolder(images, folder.transform)
+    other.samples = [(path, i + 100) for i, (path, _) in enumerate(other.samples)]
+    loaders = [DataLoader(dataset, batch_sampler=batches, collate_fn=collate)
+               for dataset in (folder, other) for collate in (data.default_collate, list)]
+    assert all(getattr(loader, "_is_accelerate_prepared", True) for loader in loaders)
+    for loader in loaders:
+        made = prepare(adapter, loader, batches)
+        assert (made.dataset, made.collate_fn) == (loader.dataset, loader.collate_fn)
+        assert explain(made)["native"]
+    torchs = data.DataLoader(ImageFolder(images, folder.transform), batch_sampler=batches)
+    assert not explain(prepare(adapter, torchs, batches))["native"]
+
+
 def test_an_adapter_keeps_the_loader(adapter, folder):
     loader = DataLoader(folder, batch_size=4, num_workers=1)
     other = data.DataLoader(folder, batch_size=4)

@@ -47,14 +47,17 @@ def keep(loader: Any) -> None:
         return
 
     @functools.wraps(init)
-    def __init__(self: Any, *arguments: Any, batch_sampler: Any = None, **options: Any) -> None:
+    def __init__(self: Any, dataset: Any, *rest: Any, batch_sampler: Any = None,
+                 **options: Any) -> None:
         root = innermost(batch_sampler)
-        ours = next((one for one in list(_kept) if innermost(one.batch_sampler) is root), None)
+        ours = next(
+            (one for one in list(_kept) if innermost(one.batch_sampler) is root
+             and one.dataset is dataset and one.collate_fn is options.get("collate_fn")), None)
         if ours is None:
-            init(self, *arguments, batch_sampler=batch_sampler, **options)
+            init(self, dataset, *rest, batch_sampler=batch_sampler, **options)
             return
         is_stateful = options.pop("use_stateful_dataloader", False)
-        init(self, *arguments, batch_sampler=batch_sampler, **options)
+        init(self, dataset, *rest, batch_sampler=batch_sampler, **options)
         self.use_stateful_dataloader = is_stateful
         self.base_dataloader = ours._with_batches(batch_sampler)
         self.dl_state_dict = self.base_dataloader.state_dict()
