@@ -112,8 +112,14 @@ class Endless(Shard):
 ])
 def test_other_batch_samplers_are_torchs(folder, batches, reason):
     loader = DataLoader(folder, batch_sampler=batches)
+    before = torch.get_rng_state()
     with pytest.warns(UserWarning, match="torch's own DataLoader is used") as seen:
-        assert next(iter(loader))[1].tolist() == [folder.samples[i][1] for i in next(iter(batches))]
+        iter(loader)
+    after = torch.get_rng_state()
+    torch.set_rng_state(before)
+    iter(data.DataLoader(folder, batch_sampler=batches))
+    assert torch.equal(torch.get_rng_state(), after)  # not drawn twice
+    assert next(iter(loader))[1].tolist() == [folder.samples[i][1] for i in next(iter(batches))]
     assert reason in explain(loader)["reason"]
     assert (len(seen), seen[0].filename) == (1, __file__)
 
@@ -141,6 +147,38 @@ def test_a_generator_of_the_callers_own(folder):
                     for kind in (DataLoader, data.DataLoader))
     for _ in range(3):
         assert [y.tolist() for _, y in ours] == [y.tolist() for _, y in torchs]
+
+
+def test_negative_indices_count_from_the_end(folder):
+    assert_same(folder, sampler=[-1, 3, -21], num_workers=1)
+    assert_same(data.Subset(folder, [5, 6, 7]), sampler=[-1, 0, -3], num_workers=1)
+
+
+def test_the_size_of_a_batch_is_at_most_that_of_the_dataset(folder):
+    for options in ({}, {"drop_last": True}):
+        loader = assert_same(folder, batch_size=20_000_000, num_workers=1, **options)
+        assert loader._native.batch_size == 22
+
+
+def test_batches_that_are_too_large_are_torchs(folder, reason_of):
+    many = [0] * 65536
+    assert "batches of 65537 samples" in reason_of(dataset=data.Subset(folder, many),
+                                                   batch_size=70000)
+    loader = DataLoader(folder, batch_sampler=[many])
+    with pytest.warns(UserWarning, match="torch's own DataLoader is used: batches of 65536"):
+        iter(loader)
+
+
+def test_the_default_dtype_is_torchs(folder, images, reason_of):
+    loader = DataLoader(folder, batch_size=4)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert "default dtype torch.float64" in reason_of()
+        with pytest.warns(UserWarning, match="the default dtype"):
+            assert next(iter(loader))[0].dtype == torch.float64
+        assert_same(ImageFolder(images, T.Compose([T.Resize((9, 9)), T.PILToTensor()])))
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_the_global_generator_is_left_as_torch_leaves_it(folder):
@@ -550,7 +588,7 @@ def test_what_is_not_known_is_named(images, reason_of):
     assert "Resize with hooks" in reason_of(T.Compose([hooked, T.ToTensor()]))
     odd = ImageFolder(images, EVAL)
     odd.samples = [(path, "a") for path, _ in odd.samples]
-    assert "a dataset that millrace cannot read" in reason_of(dataset=odd)
+    assert "the label 'a', which is a str and not an int" in reason_of(dataset=odd)
     assert "another loader function" in reason_of(dataset=ImageFolder(images, EVAL, loader=open))
     assert "TensorDataset" in reason_of(dataset=data.TensorDataset(torch.zeros(3)))
     assert "ChainDataset" in reason_of(dataset=data.ChainDataset(

@@ -15,6 +15,7 @@ if not (numpy and torch and torchvision):
     pytest.skip("NumPy, torch and torchvision are not all here, or too old",
                 allow_module_level=True)
 
+from PIL import Image
 from torch.utils import data
 from torchvision import transforms as T
 
@@ -126,6 +127,62 @@ def test_a_forked_child_continues_a_pass_without_workers(folder, begun):
     assert "Error" not in found[0]
 
 
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"batch_size": 30}])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pass_that_is_broken_off_leaves_the_generator_as_torch_does(folder, workers, options):
+    """RandomSampler draws once more when it is exhausted. torch's workers take batches ahead."""
+    states = []
+    for kind in (DataLoader, data.DataLoader):
+        generator = torch.Generator().manual_seed(7)
+        loader = kind(folder, **{"batch_size": 4, **options}, shuffle=True, num_workers=workers,
+                      generator=generator)
+        states.append([])
+        for n_batches in (0, 1, 2, 5, 6, 7):
+            going = iter(loader)
+            taken = [batch[1].tolist() for batch, _ in zip(going, range(n_batches))]
+            states[-1] += [taken, generator.get_state().tolist()]
+            del going
+    assert states[0] == states[1]
+
+
+class Long:
+    """A sampler that yields more than its length."""
+
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        while True:
+            yield int(torch.randint(21, ()))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_sampler_that_yields_more_than_its_length_is_torchs(folder, workers):
+    """torch draws the same numbers as if millrace had not drawn them before."""
+    loaders = DataLoader(folder, sampler=Long(), num_workers=workers), data.DataLoader(
+        folder, sampler=Long(), num_workers=workers)
+    found = []
+    for loader in loaders:
+        torch.manual_seed(3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found.append([y.item() for (_, y), _ in zip(loader, range(8))])
+    assert found[0] == found[1]
+    assert "Long, which yields more than its length of 3" in explain(loaders[0])["reason"]
+
+
+@pytest.mark.parametrize("name, value, reason", [
+    ("target_transform", lambda label: label + 10, "a target_transform"),
+    ("loader", lambda path: Image.open(path).convert("RGB").rotate(90), "another loader")])
+def test_functions_that_are_set_later_are_called(folder, name, value, reason):
+    loader = DataLoader(data.Subset(folder, range(4)), batch_size=4)
+    setattr(folder, name, value)
+    with pytest.warns(UserWarning, match=reason):
+        mine = next(iter(loader))
+    other = next(iter(data.DataLoader(folder, batch_size=4)))
+    assert torch.equal(mine[0], other[0]) and torch.equal(mine[1], other[1])
+
+
 # Positions
 
 RANDOM = T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()])
@@ -230,6 +287,32 @@ def test_positions_that_cannot_be_loaded(folder):
         torchs.load_state_dict(loader.state_dict())
     with pytest.raises(millrace.StateError, match="torch's own DataLoader is used: batch_size"):
         torchs.stats()
+    with pytest.raises(millrace.InvalidError, match="has the sample 20, but the dataset has 3"):
+        DataLoader(data.Subset(folder, range(3))).load_state_dict(loader.state_dict())
+
+
+def test_a_loader_that_is_left_to_torch_has_no_position(folder):
+    loader = DataLoader(folder, batch_size=4)
+    list(loader)
+    loader.load_state_dict(loader.state_dict())
+    folder.transform = lambda image: EVAL(image)
+    with pytest.warns(UserWarning, match="the transform function"):
+        next(iter(loader))
+    assert loader.state_dict() == {}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_forked_child_has_the_position(folder, workers):
+    loader = DataLoader(folder, batch_size=4, num_workers=workers)
+    going = iter(loader)
+    next(going)
+
+    def rest():
+        next(going)
+        return loader.state_dict()["_num_yielded"]
+
+    assert in_child(rest) == "2"
+    assert loader.state_dict()["_num_yielded"] == 1
 
 
 def test_statistics(folder):

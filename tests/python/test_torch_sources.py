@@ -192,6 +192,41 @@ def test_samples_of_another_form_are_refused(sample):
         Dataset.from_samples([sample], EVAL)
 
 
+def test_labels_of_samples_are_integers(images):
+    path = pairs(images)[0][0]
+    with pytest.raises(TypeError, match="float"):
+        Dataset.from_samples([(path, 1.5)], EVAL)
+    dataset = Dataset.from_samples([(path, torch.tensor(1)), (path, numpy.uint8(2))], EVAL)
+    assert dataset.targets == [1, 2]
+    with pytest.raises(ValueError, match="no samples"):
+        Dataset.from_samples([], EVAL)
+
+
+@pytest.mark.parametrize("kind", [float, bool, numpy.int32, torch.tensor])
+def test_labels_of_another_type_are_left_to_torch(images, kind):
+    """torch makes batches of another dtype of them, and gives them to a collate_fn as they are."""
+    words = f"which is a {kind(1).__class__.__name__} and not an int"
+    folder = ImageFolder(images, EVAL)
+    folder.samples = [(path, kind(label)) for path, label in folder.samples]
+    expect_fallback(folder, words)
+    cifar = datasets.CIFAR10.__new__(datasets.CIFAR10)
+    cifar.data, cifar.targets = numpy.zeros((2, 32, 32, 3), numpy.uint8), [kind(1), kind(0)]
+    cifar.transform, cifar.target_transform = T.ToTensor(), None
+    expect_fallback(cifar, words)
+    folder.samples = [(path, numpy.int64(label)) for path, label in folder.samples]
+    expect_same(folder)
+
+
+def test_names_are_not_shortened(images, tmp_path, monkeypatch):
+    """".." after a symbolic link is the folder above the one that it names."""
+    path, label = pairs(images)[0]
+    (tmp_path / "link").symlink_to(os.path.dirname(path))
+    monkeypatch.chdir(tmp_path)
+    folder = ImageFolder(images, EVAL)
+    folder.samples = [(os.path.join("link", "..", *path.split(os.sep)[-2:]), label)]
+    expect_same(folder)
+
+
 # Hugging Face
 
 KEYS = ("pixel_values", "labels")
@@ -339,6 +374,7 @@ def test_what_cannot_be_read_is_refused_by_name(hf):
         (hf, {"image": "kind"}, ValueError, "the column 'kind' holds int64 and not images"),
         (hugging.DatasetDict(train=hf), {}, TypeError, "DatasetDict .* choose one of train"),
         ([1, 2], {}, TypeError, "a list is not a datasets.Dataset"),
+        (hf.select([]), {}, ValueError, "the dataset has no rows"),
         (hf.cast_column("photo", hugging.Image(mode="L")), {}, ValueError, "images of mode L"),
     ]:
         with pytest.raises(error, match=words):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import inspect
 import warnings
-from typing import Any, Generator
+from typing import Any, Generator, Iterator
 
 import torch
 from timm.data import loader as timm_loader
@@ -213,9 +213,9 @@ class _Loader(DataLoader[Any]):
             "world_size": sampler.num_replicas
         }
 
-    def _draw(self) -> tuple[array.array[int], int]:
+    def _draw(self) -> tuple[array.array[int], int, Iterator[Any]]:
         if self._repeater is not None:
-            return array.array("q"), self._batches.batch_size
+            return array.array("q"), self._batches.batch_size, iter(())
         return super()._draw()
 
     def _begin(self, native: Loader, position: Any) -> None:

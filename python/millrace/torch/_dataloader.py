@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import inspect
+import itertools
 import os
 import warnings
 import weakref
@@ -22,11 +23,12 @@ from .._loader import find_caller
 from ._accelerate import innermost, keep
 from ._dataset import find_members
 from ._recipe import Recipe, recognise
-from ._source import open_source
+from ._source import check_functions, open_source
 from ._words import Unknown, foresee, needs
 
 _T = TypeVar("_T", covariant=True)
 _MOST_SLOTS = 1024
+_MOST_SAMPLES = 65535  # of a batch
 
 
 def _make_signature(init: Any) -> inspect.Signature:
@@ -127,6 +129,10 @@ class DataLoader(data.DataLoader[_T]):
         if state.get("version") != 1 or "draws" not in state:
             raise InvalidError("the state is not of millrace.torch's DataLoader, version 1: it has "
                                f"{', '.join(map(str, state))}")
+        n, order = len(self.dataset), state["order"]  # type: ignore[arg-type]
+        if order is not None and len(order) > 0 and int(order.max()) >= n:
+            raise InvalidError(f"the state has the sample {int(order.max())}, but the dataset has "
+                               f"{n}: it is another dataset's")
         if self._recipe is None:
             warnings.warn("millrace: torch's own DataLoader is used, which begins anew instead of "
                           f"at the state's batch {state['_num_yielded']}", stacklevel=find_caller())
@@ -151,10 +157,12 @@ class DataLoader(data.DataLoader[_T]):
     def _renew(self) -> None:
         """In a forked child, which has no workers, get ready to start some."""
         if self._pid != os.getpid():
-            self.__setstate__(self.__getstate__())
+            self.__setstate__({**self.__getstate__(), "_position": self._position})
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self._recipe is not None:
+            generators = [torch.default_generator, *filter(None, [self.generator])]
+            states = [generator.get_state() for generator in generators]
             try:
                 self._renew()
                 recipe = self._recognise()  # the program may have changed the transform since
@@ -163,9 +171,12 @@ class DataLoader(data.DataLoader[_T]):
                 return _Pass(self)
             except Unknown as reason:
                 self._leave(reason)
+                for generator, state in zip(generators, states):  # torch draws them again
+                    generator.set_state(state)
         return super().__iter__()
 
     def _recognise(self) -> Recipe:
+        check_functions(self.dataset)
         recipe = recognise(self._source.owner.transform, self.exact_resize)
         recipe = recipe._replace(text=self._source.prefix + recipe.text)
         # torch's default_collate too needs images of one size.
@@ -178,6 +189,7 @@ class DataLoader(data.DataLoader[_T]):
     def _leave(self, reason: Exception) -> None:
         """From now on load with torch's own DataLoader."""
         self._recipe, self._native, self._reason = None, None, str(reason)
+        self._position = self._saved = None
         warnings.warn(f"millrace: torch's own DataLoader is used: {reason}",
                       stacklevel=find_caller())
 
@@ -248,12 +260,20 @@ class DataLoader(data.DataLoader[_T]):
         """Options of the native loader for the order and the draws."""
         return {"no_shuffle": True, "seed": self._draws.seed}
 
-    def _draw(self) -> tuple[array.array[int], int]:
-        """Run the sampler: the indices of a pass, and the batch size. Raises Unknown."""
+    def _draw(self) -> tuple[array.array[int], int, Iterator[Any]]:
+        """Run the sampler: the indices of a pass, the batch size, and what the sampler still does
+        when torch asks for another index. Raises Unknown."""
         batches = self._batches
+        order: array.array[int]
         if _is_plain(batches):
-            return array.array("q", batches.sampler), batches.batch_size
-        order: array.array[int] = array.array("q")
+            drawn, n = iter(batches.sampler), len(batches.sampler)
+            order = array.array("q", itertools.islice(drawn, n))
+            if not _is_torchs(batches.sampler):
+                needs(next(drawn, None) is None, f"the sampler {type(batches.sampler).__name__}, "
+                      f"which yields more than its length of {n}")
+            # A large batch size costs memory only for samples that there are.
+            return order, min(batches.batch_size, len(order) + 1), drawn
+        order = array.array("q")
         # Accelerate's SkipBatchSampler may have a negative length, at which len() fails.
         size, is_short, most = 0, False, batches.__len__()
         name = f"the batch sampler {type(batches).__name__}"
@@ -265,12 +285,15 @@ class DataLoader(data.DataLoader[_T]):
                       f"{name}, whose batches before the last differ in size")
                 is_short = len(batch) < size
                 order.extend(batch)
-        return order, size or 1
+        needs(size <= _MOST_SAMPLES, f"batches of {size} samples")
+        return order, size or 1, iter(())
 
     def _begin(self, native: Loader, position: _Position) -> None:
         """Set the order of a pass in the native loader, and go to the position."""
         indices, order = self._source.indices, position.order
         assert order is not None
+        if indices is None and numpy.min(order, initial=0) < 0:
+            indices = numpy.arange(len(self.dataset))  # type: ignore[arg-type]
         native.set_epoch(position.epoch, order if indices is None else indices[order].tolist(),
                          min(position.n_yielded * position.batch_size, len(order)))
 
@@ -331,16 +354,24 @@ def _is_plain(batches: Any) -> bool:
     return type(batches) is data.BatchSampler
 
 
+def _is_torchs(sampler: Any) -> bool:
+    """Is it a sampler of torch's own, which yields as many indices as its length says?"""
+    return type(sampler).__module__.startswith("torch.utils.data.")
+
+
 def _check_batches(loader: data.DataLoader[Any]) -> Any:
-    """The batch sampler. Raises Unknown if it may have no end."""
+    """The batch sampler. Raises Unknown if it may have no end, or if its batches are too large."""
     batches: Any = loader.batch_sampler
     if batches is None:
         raise Unknown("batch_size None")
     drawn, word = (batches.sampler, "sampler") if _is_plain(batches) else (batches, "batch sampler")
     try:
-        len(drawn)
+        n = len(drawn)
     except (AttributeError, NotImplementedError, TypeError):
         raise Unknown(f"the {word} {type(drawn).__name__}, which has no length") from None
+    if _is_plain(batches):
+        size = min(batches.batch_size, n + 1)
+        needs(size <= _MOST_SAMPLES, f"batches of {size} samples")
     return batches
 
 
@@ -350,9 +381,17 @@ class _Position:
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.order: array.array[int] | None = None
+        self.drawn: Iterator[Any] = iter(())  # the sampler behind the order
         self.batch_size = 0
         self.n_yielded = 0
         self.ended = False
+
+    def draw_ahead(self, n_batches: int) -> None:
+        """Exhaust the sampler, at which RandomSampler draws once more, if torch does so to have
+        this many batches."""
+        assert self.order is not None
+        if n_batches * self.batch_size > len(self.order):
+            next(self.drawn, None)
 
 
 class _Pass:
@@ -362,6 +401,7 @@ class _Pass:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
         self._pid = os.getpid()
+        self._n_ahead = (loader.prefetch_factor or 0) * loader.num_workers  # in torch
         saved, loader._saved = loader._saved, None
         if saved is None or saved["_iterator_finished"]:
             # persistent workers keep their seed
@@ -379,13 +419,15 @@ class _Pass:
                 self.position.batch_size = saved["batch_size"]
         loader._position = self.position
         self._native: Loader | None = None
-        if loader.num_workers > 0 or not _is_plain(loader._batches):
+        batches = loader._batches
+        if loader.num_workers > 0 or not _is_plain(batches) or not _is_torchs(batches.sampler):
             self._native = self._begin()
 
     def _begin(self) -> Loader:
         loader, position = self._loader, self.position
         if position.order is None:
-            position.order, position.batch_size = loader._draw()
+            position.order, position.batch_size, position.drawn = loader._draw()
+            position.draw_ahead(self._n_ahead)
         native = loader._lend(self, position.batch_size)
         loader._begin(native, position)
         return native
@@ -403,6 +445,7 @@ class _Pass:
             self._loader._renew()
             self._native, self._pid = self._begin(), os.getpid()
         batch = self._take(self._native)
+        self.position.draw_ahead(self.position.n_yielded + self._n_ahead + (batch is None))
         if batch is None:
             self.position.ended = True
             raise StopIteration

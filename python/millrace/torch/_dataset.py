@@ -6,6 +6,7 @@ of Hugging Face's datasets.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from typing import Any, Callable, Iterable
 
@@ -135,8 +136,11 @@ class Samples(Dataset):
     def __init__(self, samples: list[tuple[str | os.PathLike[str], int]],
                  transform: Callable[[Any], Any] | None) -> None:
         self.samples = samples
+        if not samples:
+            raise ValueError("there are no samples: the list is empty")
         memory = MemoryFile("millrace-list",
-                            (b"%s\t%d\n" % (list_name(path), label) for path, label in samples))
+                            (b"%s\t%d\n" % (list_name(path), operator.index(label))
+                             for path, label in samples))
         super().__init__(f"list:{memory.path}?label=i64", transform)
 
     def __getstate__(self) -> dict[str, Any]:

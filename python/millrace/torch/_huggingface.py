@@ -80,6 +80,8 @@ def _check(dataset: Any, image: str, label: str) -> None:
         if name not in dataset.features:
             raise ValueError(f"the dataset has no column {name!r}, only "
                              f"{', '.join(dataset.features)}: name the right one by {use}=...")
+    if len(dataset) == 0:
+        raise ValueError("the dataset has no rows")
     if dataset.format["type"] == "custom":
         raise ValueError(
             "the dataset has a function of set_transform(), which the workers cannot call: pass "

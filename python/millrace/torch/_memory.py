@@ -22,7 +22,7 @@ class MemoryFile:
 
 def list_name(path: str | os.PathLike[str]) -> bytes:
     """A path as a list has it."""
-    name = os.fsencode(os.path.abspath(path))
+    name = os.path.join(os.getcwdb(), os.fsencode(path))
     for byte, escape in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n")):
         name = name.replace(byte, escape)
     return name

@@ -333,6 +333,8 @@ class _Writer:
         self.converter = self.converter or name
         if name == "ToTensor":
             needs(self.form == "pil", "ToTensor of a tensor")
+            needs(torch.get_default_dtype() is torch.float32,
+                  f"ToTensor with the default dtype {torch.get_default_dtype()}")
             self.form = "f32"
         elif name in ("PILToTensor", "ToImage"):
             needs(self.form == "pil", f"{name} of a tensor")

@@ -20,7 +20,7 @@ from .. import Dataset, features
 from ._dataset import Dataset as SpecDataset
 from ._huggingface import describe, is_huggingface
 from ._memory import MemoryFile, list_name
-from ._words import Unknown, foresee, is_timm
+from ._words import Unknown, foresee, is_timm, needs
 
 _FEATURES = features().split()
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"
@@ -60,7 +60,14 @@ def _list_lines(samples: Iterable[tuple[Any, int]]) -> Iterator[bytes]:
     for path, label in samples:
         if not str(path).lower().endswith(_SUFFIXES):
             raise Unknown(f"{path} is of a format that this build of millrace does not decode")
-        yield b"%s\t%d\n" % (list_name(path), label)
+        yield b"%s\t%d\n" % (list_name(path), _check_label(label))
+
+
+def _check_label(label: Any) -> Any:
+    """The label if default_collate makes an int64 of it. Raises Unknown."""
+    if type(label) not in (int, numpy.int64):
+        raise Unknown(f"the label {label!r}, which is a {type(label).__name__} and not an int")
+    return label
 
 
 def _keeps(dataset: Any, kind: Any) -> bool:
@@ -76,9 +83,6 @@ def _find_files(dataset: Any) -> Iterable[tuple[Any, int]] | None:
         kind = getattr(datasets, name, None)  # old versions have fewer
         if kind is None or not _keeps(dataset, kind):
             continue
-        own = vars(dataset)
-        if own.get("loader", own.get("_loader", default_loader)) is not default_loader:
-            raise Unknown(f"{type(dataset).__name__} with another loader function")
         if name == "OxfordIIITPet" and list(dataset._target_types) != ["category"]:
             raise Unknown(f"OxfordIIITPet with target_types {dataset._target_types}")
         values = [getattr(dataset, name) for name in lists]
@@ -111,7 +115,7 @@ def _find_timm_files(dataset: Any) -> Iterable[tuple[str, int]]:
 
 def _cifar_rows(cifar: Any) -> Iterator[Any]:
     """Records of eight bytes of label and an image."""
-    labels = numpy.asarray(cifar.targets, dtype="<i8")
+    labels = numpy.fromiter(map(_check_label, cifar.targets), "<i8")
     for first in range(0, len(labels), 4096):
         part = labels[first : first + 4096]
         pictures = cifar.data[first : first + 4096].reshape(len(part), -1)
@@ -136,6 +140,16 @@ def _compose(dataset: Any, others: list[Any], indices: Any = None) -> Any:
     return indices
 
 
+def check_functions(dataset: Any) -> None:
+    """Raises Unknown if a dataset that was opened has functions that the workers do not call."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    own = vars(dataset)
+    needs(getattr(dataset, "target_transform", None) is None, "a target_transform")
+    needs(own.get("loader", own.get("_loader", default_loader)) is default_loader,
+          f"{type(dataset).__name__} with another loader function")
+
+
 def open_source(dataset: Any) -> Source:
     """The library's dataset for a Python object. Raises Unknown."""
     with foresee("a dataset"):
@@ -147,8 +161,6 @@ def _open(dataset: Any) -> Source:
     while type(dataset) is Subset:
         subsets.append(dataset)
         dataset = dataset.dataset
-    if getattr(dataset, "target_transform", None) is not None:
-        raise Unknown("a target_transform")
     if isinstance(dataset, SpecDataset):
         indices = _compose(dataset, subsets, dataset.order)
         return Source(dataset.native, dataset, indices, None, dataset.keys,
