@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from typing import Any
 
 from . import _abi
 
@@ -37,6 +38,10 @@ class FileError(Error, OSError):
 
     def __str__(self) -> str:
         return Exception.__str__(self)  # OSError's has no message if there is a filename
+
+    def __reduce__(self) -> Any:
+        own = {name: getattr(self, name) for name in ("errno", "strerror", "filename")}
+        return type(self), self.args, {**vars(self), **own}
 
 
 class FileMissingError(FileError, FileNotFoundError):
@@ -108,8 +113,10 @@ for _class in (Error, FileMissingError, FileAccessError, *_CLASSES.values()):
 
 # Messages of the library that end with a path and the words of an errno about a path.
 _OF_PATHS = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
-_PATH = re.compile(r"(?:(?:.*; )?cannot \w+ (?:the (?:folder|list|class names) |what matches )?"
-                   r"|no shard matches )?(.+?)(?: \(index \d+\))?: ([^:]*)")
+_NOUN = "folder of|folder|directory|cache|list|shard|class names|pack's index"
+_PATH = re.compile(r"(?:(?:.*; |.*:\d+: )?cannot \w+ (?:the (?:" + _NOUN + ") |what matches )?"
+                   r"|no shard matches |trace )?(?!cannot \w+ |the |\d+ bytes of )"
+                   r"(.+?)(?: \(index \d+\))?: ([^:]*)")
 
 
 def _find_path(text: str, os_error: int) -> str | None:

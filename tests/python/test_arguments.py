@@ -122,7 +122,8 @@ def test_dtypes_and_devices_have_the_names_of_other_libraries(make_loader, name,
 
 
 @pytest.mark.parametrize("spec", ["{0}/none", "list:{0}/none", "pack:{0}/none",
-                                  "records:{0}/none?bytes=1", "tar:{0}/none", "tar:{0}/none*"])
+                                  "records:{0}/none?bytes=1", "tar:{0}/none", "tar:{0}/none*",
+                                  "tar:{0}/none.tar"])
 def test_a_missing_file_is_a_builtin_error_with_its_name(tmp_path, spec):
     with pytest.raises(FileNotFoundError) as raised:
         mr.Dataset(spec.format(tmp_path / "a folder: b"))
@@ -131,11 +132,22 @@ def test_a_missing_file_is_a_builtin_error_with_its_name(tmp_path, spec):
     assert (error.errno, error.strerror) == (errno.ENOENT, "No such file or directory")
     assert error.filename.startswith(str(tmp_path / "a folder: b"))
     assert str(error).endswith(f"{error.filename}: {error.strerror}")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (type(copied), str(copied), copied.errno, copied.strerror,
+            copied.filename) == (type(error), str(error), error.errno, error.strerror,
+                                 error.filename)
 
 
 @pytest.mark.parametrize("text, path", [("cannot open the list a b", "a b"),
-                                        ("a b.jpg (index 7)", "a b.jpg")])
+                                        ("a b.jpg (index 7)", "a b.jpg"),
+                                        ("r.txt:1: cannot open /a", "/a"),
+                                        ("trace a/x.json", "a/x.json"),
+                                        ("cannot make the directory a", "a"),
+                                        ("cannot open the pack's index a/index", "a/index"),
+                                        ("cannot open the shard a.tar", "a.tar"),
+                                        ("cannot find the folder of a/b", "a/b"),
+                                        ("cannot map 9 bytes of a", None),
+                                        ("cannot open the backend a", None)])
 def test_a_file_that_may_not_be_opened_is_a_builtin_error(text, path):
     error = _abi.mr_error(_abi.ERR_IO, errno.EACCES, 7, f"{text}: Permission denied".encode())
     made = make_error(_abi.ERR_IO, error)

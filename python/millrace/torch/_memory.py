@@ -22,7 +22,9 @@ class MemoryFile:
 
 def list_name(path: str | os.PathLike[str]) -> bytes:
     """A path as a list has it."""
-    name = os.path.join(os.getcwdb(), os.fsencode(path))
+    name = os.fsencode(path)
+    if not os.path.isabs(name):
+        name = os.path.join(os.getcwdb(), name)
     for byte, escape in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n")):
         name = name.replace(byte, escape)
     return name
