@@ -201,6 +201,7 @@ def test_repetitions_continue_at_a_position(create, group):
     group(0, 1)
     options = {"batch_size": 4, "is_training": True, "distributed": True, "num_aug_repeats": 3}
     loader, other = create(**options), create(**options)
+    loader.sampler.set_epoch(3)  # the other learns it from the state
     going = iter(loader)
     next(going)
     state = loader.loader.state_dict()

@@ -23,11 +23,11 @@ from torch.utils.data.distributed import DistributedSampler
 from .. import Batch, Error, Loader, Transform, features
 from ..torch import DataLoader
 from ..torch import explain as explain_torch
-from ..torch._recipe import Recipe
+from ..torch._dataloader import is_plain
+from ..torch._recipe import FLOATS, Recipe
 from ..torch._timm import erasing
 from ..torch._words import Unknown, is_timm, join, needs, number
 
-_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _SIGNATURE = inspect.signature(timm_loader.create_loader)
 
 
@@ -130,8 +130,8 @@ class _Finish:
         channels = size[0] if isinstance(size, (tuple, list)) and len(size) == 3 else len(mean)
         needs(channels == 3 and len(mean) == 3 and len(std) == 3, "other than 3 channels")
         dtype = torch.float16 if given["fp16"] else given["img_dtype"] or torch.float32
-        needs(dtype in _DTYPES, f"img_dtype {dtype}")
-        self.dtype = _DTYPES[dtype]
+        needs(dtype in FLOATS, f"img_dtype {dtype}")
+        self.dtype = FLOATS[dtype]
         self.mixing: Any = given["collate_fn"]
         self.device = torch.device(given["device"])
         self._items = [f"normalize(mean={join(mean)},std={join(std)})"]
@@ -196,8 +196,8 @@ class _Loader(DataLoader[Any]):
     def _repeater(self) -> Any:
         """The sampler, if the library makes its order, so that each repetition has new draws."""
         sampler = getattr(self._batches, "sampler", None)
-        is_plain = type(self._batches) is data.BatchSampler
-        return sampler if is_plain and isinstance(sampler, RepeatAugSampler) else None
+        repeats = is_plain(self._batches) and isinstance(sampler, RepeatAugSampler)
+        return sampler if repeats else None
 
     def _order_options(self) -> dict[str, Any]:
         sampler = self._repeater
@@ -222,7 +222,9 @@ class _Loader(DataLoader[Any]):
         if self._repeater is None:
             super()._begin(native, position)
             return
-        native.set_epoch(self._repeater.epoch)
+        if position.n_yielded == 0:
+            position.epoch = self._repeater.epoch
+        native.set_epoch(position.epoch)
         for _ in range(position.n_yielded):
             native.next()
 
@@ -241,7 +243,7 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
         assert loader._finish is not None
         self.loader = loader
         self.device = loader._finish.device
-        self.img_dtype = next(dtype for dtype, name in _DTYPES.items()
+        self.img_dtype = next(dtype for dtype, name in FLOATS.items()
                               if name == loader._finish.dtype)
         self.is_cuda = self.device.type == "cuda"
         self.random_erasing = None  # type: ignore[assignment]

@@ -210,7 +210,7 @@ class DataLoader(data.DataLoader[_T]):
         return Loader(self._source.dataset,
                       recipe.text,
                       batch_size=batch_size,
-                      drop_last=_is_plain(self._batches) and self._batches.drop_last,
+                      drop_last=is_plain(self._batches) and self._batches.drop_last,
                       num_workers=self.num_workers,
                       n_slots=self._count_slots(batch_size),
                       dtype=recipe.dtype,
@@ -265,7 +265,7 @@ class DataLoader(data.DataLoader[_T]):
         when torch asks for another index. Raises Unknown."""
         batches = self._batches
         order: array.array[int]
-        if _is_plain(batches):
+        if is_plain(batches):
             drawn, n = iter(batches.sampler), len(batches.sampler)
             order = array.array("q", itertools.islice(drawn, n))
             if not _is_torchs(batches.sampler):
@@ -349,7 +349,7 @@ class _Draws:
         return (named + (self._repeats << 32)) % (1 << 64)  # torch takes negative epochs too
 
 
-def _is_plain(batches: Any) -> bool:
+def is_plain(batches: Any) -> bool:
     """Is it torch's own batch sampler? The library cuts its sampler's order into batches."""
     return type(batches) is data.BatchSampler
 
@@ -364,12 +364,12 @@ def _check_batches(loader: data.DataLoader[Any]) -> Any:
     batches: Any = loader.batch_sampler
     if batches is None:
         raise Unknown("batch_size None")
-    drawn, word = (batches.sampler, "sampler") if _is_plain(batches) else (batches, "batch sampler")
+    drawn, word = (batches.sampler, "sampler") if is_plain(batches) else (batches, "batch sampler")
     try:
         n = len(drawn)
     except (AttributeError, NotImplementedError, TypeError):
         raise Unknown(f"the {word} {type(drawn).__name__}, which has no length") from None
-    if _is_plain(batches):
+    if is_plain(batches):
         size = min(batches.batch_size, n + 1)
         needs(size <= _MOST_SAMPLES, f"batches of {size} samples")
     return batches
@@ -420,7 +420,7 @@ class _Pass:
         loader._position = self.position
         self._native: Loader | None = None
         batches = loader._batches
-        if loader.num_workers > 0 or not _is_plain(batches) or not _is_torchs(batches.sampler):
+        if loader.num_workers > 0 or not is_plain(batches) or not _is_torchs(batches.sampler):
             self._native = self._begin()
 
     def _begin(self) -> Loader:

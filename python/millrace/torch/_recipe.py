@@ -197,7 +197,7 @@ _HINTS = {
                      "RandomIoUCrop", "SanitizeBoundingBoxes", "SanitizeKeyPoints",
                      "SetClampingMode"), _BOXES),
 }
-_FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
 _CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
 
@@ -296,7 +296,7 @@ class _Writer:
             needs(self.form == "f32", "RandomErasing where the image is not a tensor of float32")
             self.erasing = _erasing(t)
         elif name == "Normalize":
-            needs(self.form in _FLOATS.values() and not self.normal,
+            needs(self.form in FLOATS.values() and not self.normal,
                   "Normalize where the image is not a tensor of floats")
             self.normal = _normalize(
                 t.mean, t.std, "exact" + "_v2" * self.multiplies + "_half" * (self.form != "f32"))
@@ -340,12 +340,12 @@ class _Writer:
             needs(self.form == "pil", f"{name} of a tensor")
             self.form = "u8"
         elif t.dtype != torch.uint8 or self.form != "u8":  # bytes that stay bytes
-            needs(t.dtype in _FLOATS and getattr(t, "scale", True),
+            needs(t.dtype in FLOATS and getattr(t, "scale", True),
                   f"{name} to another type than scaled float32, float16 or bfloat16")
-            needs(self.form in ("u8", _FLOATS[t.dtype]), f"{name} of an image that is not a tensor "
+            needs(self.form in ("u8", FLOATS[t.dtype]), f"{name} of an image that is not a tensor "
                   "of bytes")
             if self.form == "u8":
-                self.form, self.multiplies = _FLOATS[t.dtype], _is_v2(t)
+                self.form, self.multiplies = FLOATS[t.dtype], _is_v2(t)
 
     def add_preset(self, t: Any) -> None:
         """The transforms() of a network's weights."""
@@ -367,7 +367,7 @@ def recognise(transform: Any, exact_resize: bool = True) -> Recipe:
     with foresee("a transform"):
         writer.add(transform)
     needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
-    divides = writer.form in _FLOATS.values() and not writer.multiplies
+    divides = writer.form in FLOATS.values() and not writer.multiplies
     normal = writer.normal or (_normalize([0], [1]) if divides else "")
     text = "+".join(item for item in (*writer.items, normal, writer.erasing) if item) or "none"
     try:
