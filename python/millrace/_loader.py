@@ -85,7 +85,7 @@ class Loader:
         self._closed = False
         self._passed = False  # a pass has begun since the position was set
         self._pass = 0
-        self._warned = False
+        self._copied = self._warned = False
         self._order: array.array[int] | None = None
         self._taken = 0  # batches of the caller's order that were yielded, and errors instead
         made, kept = make_options(options)
@@ -165,6 +165,14 @@ class Loader:
 
     def _take(self, timeout: float | None) -> Batch | None:
         """Take the next batch. _lock is held."""
+        if self._copied and not self._warned:  # before the wait: the warning may be an exception
+            self._warned = True
+            warnings.warn(
+                f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further batches "
+                "are copied out of their slots, which takes memory and time: release batches "
+                "earlier, or raise n_slots (of a DataLoader: prefetch_factor)",
+                RuntimeWarning,
+                stacklevel=find_caller())
         # Made before the wait, so that the batch is given back whatever interrupts the next lines.
         lease = Lease()
         end = None if timeout is None else time.monotonic() + timeout
@@ -192,14 +200,7 @@ class Loader:
         made = Lease()
         if lib.mr_batch_copy(lease.handle, made.handle) != _abi.OK:
             return lease
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further batches "
-                "are copied out of their slots, which takes memory and time: release batches "
-                "earlier, or raise n_slots (of a DataLoader: prefetch_factor)",
-                RuntimeWarning,
-                stacklevel=find_caller())
+        self._copied = True
         return made
 
     # Position

@@ -39,6 +39,12 @@ def test_the_warning_of_kept_batches_is_of_the_programs_line(make_loader):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         held = list(loader)
-    assert len(held) == 11
+        warnings.simplefilter("error")
+        loader, kept = make_loader(batch_size=2, num_workers=1), []
+        going = iter(loader)
+        with pytest.raises(RuntimeWarning, match="batches are held at once"):
+            for batch in going:
+                kept.append(batch)
+    assert len(held) == len([*kept, *going]) == 11  # no batch is lost with the exception
     assert [(warning.category, warning.filename)
             for warning in caught] == [(RuntimeWarning, __file__)]
