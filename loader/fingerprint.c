@@ -232,6 +232,8 @@ static void add_normalize(struct mr_digest *digest, const struct mr_plan *plan)
     for (uint32_t c = 0; c < plan->channels; c++) {
         add_float(digest, plan->scale[c]);
         add_float(digest, plan->bias[c]);
+        if (plan->exact) /* the exact orders differ in the table alone */
+            mr_digest_add(digest, plan->table[c], sizeof plan->table[c]);
     }
 }
 

@@ -174,6 +174,8 @@ static void each_part_of_the_transform_counts(void **state)
         "random_resized_crop(16)+normalize(mean=0,std=0.25)",
         "random_resized_crop(16)+normalize(mean=0.5,std=0.5,exact)",
         "random_resized_crop(16)+normalize(mean=0.4,std=0.5,exact)",
+        "random_resized_crop(16)+normalize(mean=0.4,std=0.3,exact)",
+        "random_resized_crop(16)+normalize(mean=0.4,std=0.3,exact_v2)",
         "random_resized_crop(16)+mixup(1)",
         "random_resized_crop(16)+mixup(0.5)",
         "random_resized_crop(16)+cutmix(1)",
