@@ -32,9 +32,10 @@ _MOST_SAMPLES = 65535  # of a batch
 
 
 def _make_signature(init: Any) -> inspect.Signature:
-    """torch's signature of __init__, followed by the arguments that only the drop-in has."""
+    """torch's signature of __init__, followed by the arguments that only the drop-in has. A program
+    may have put a function of (self, *args, **kwargs) there."""
     torchs, ours = (inspect.signature(f).parameters for f in (data.DataLoader.__init__, init))
-    return inspect.Signature([*torchs.values(), ours["exact_resize"]])
+    return inspect.Signature(sorted([*torchs.values(), ours["exact_resize"]], key=lambda p: p.kind))
 
 
 class DataLoader(data.DataLoader[_T]):
