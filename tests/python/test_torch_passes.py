@@ -261,6 +261,59 @@ def test_a_position_is_loaded_in_a_loader_that_has_passed(images):
         assert one.state_dict()["epoch"] == 1
 
 
+def make_rank(images, rank, n_ranks=2, workers=1, epoch=3):
+    loader = make(images, 1, shuffle=False, num_workers=workers, batch_size=3, sampler=(
+        data.distributed.DistributedSampler(range(21), n_ranks, rank)))
+    loader.sampler.set_epoch(epoch)
+    return loader
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("saver", [0, 1])
+def test_ranks_continue_with_the_state_of_one(images, saver, workers):
+    """Lightning's checkpoint has the state of rank 0 alone."""
+    loaders = [make_rank(images, rank, workers=workers) for rank in (0, 1)]
+    going = []
+    for loader in loaders:
+        torch.manual_seed(1)  # each rank is a program
+        going.append(iter(loader))
+    for _ in range(2):
+        assert len({str(next(one)[1]) for one in going}) == 2
+    state = saved(loaders[saver])
+    rests = [contents(one) for one in going]
+    assert len(rests[0]) == len(rests[1]) == 2
+    for rank in (0, 1):
+        other = make_rank(images, rank, workers=workers, epoch=0)
+        other.load_state_dict(state)
+        assert contents(other) == rests[rank]
+        other.sampler.set_epoch(4)
+        assert len(contents(other)) == 4
+        assert other.state_dict()["epoch"] == 4
+
+
+def test_a_state_of_other_ranks_is_refused(images):
+    """In mid-epoch, because the order would be another."""
+    loader = make_rank(images, 0)
+    going = iter(loader)
+    next(going)
+    state = saved(loader)
+    alone = make(images, 1)
+    next(iter(alone))
+    for other, found, words in (
+        (make_rank(images, 1, 3), state, "rank 0 of 2 in mid-epoch, this loader is of rank 1 of 3"),
+        (alone, state, "rank 0 of 2 in mid-epoch, this loader is of a single process"),
+        (loader, saved(alone), "a single process in mid-epoch, this loader is of rank 0 of 2"),
+        (loader, {**state, "rank": [1, 2], "sampler_epoch": None}, "a sampler that draws by epoch"),
+    ):
+        with pytest.raises(millrace.InvalidError, match=words):
+            other.load_state_dict(found)
+    list(going)
+    make_rank(images, 0, 1).load_state_dict(saved(alone))  # one rank is one process
+    other = make_rank(images, 1, 3)
+    other.load_state_dict(saved(loader))  # the epoch has ended
+    assert len(list(other)) == 3
+
+
 def test_a_position_counts_damaged_batches(make_folder):
     folder = ImageFolder(make_folder(1, 4), EVAL)
     os.truncate(folder.samples[1][0], 30)

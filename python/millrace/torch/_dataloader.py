@@ -119,12 +119,15 @@ class DataLoader(data.DataLoader[_T]):
             "version": 1, "_num_yielded": position.n_yielded, "_iterator_finished": position.ended,
             "epoch": position.epoch, "batch_size": position.batch_size,
             "order": None if order is None else torch.from_numpy(numpy.asarray(order)),
+            "rank": _find_rank(self._batches), "sampler_epoch": position.sampler_epoch,
             "draws": dict(vars(self._draws))
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass continue where state_dict() was called, with the same order, batches
-        and draws. If that pass had ended, the next pass is the one after it."""
+        and draws. If that pass had ended, the next pass is the one after it. The state of another
+        rank, which is all that Lightning's checkpoint has, is taken if this rank's sampler can draw
+        its order by an epoch."""
         if not state:
             return
         if state.get("version") != 1 or "draws" not in state:
@@ -138,6 +141,13 @@ class DataLoader(data.DataLoader[_T]):
             warnings.warn("millrace: torch's own DataLoader is used, which begins anew instead of "
                           f"at the state's batch {state['_num_yielded']}", stacklevel=find_caller())
             return
+        saved, own = state.get("rank"), _find_rank(self._batches)
+        if saved != own and not state["_iterator_finished"]:
+            can_draw = state.get("sampler_epoch") is not None
+            if not (can_draw and saved and own and saved[1] == own[1]):
+                raise InvalidError(f"the state is of {_name_rank(saved)} in mid-epoch, this loader "
+                                   f"is of {_name_rank(own)}: load the state that it saved itself, "
+                                   "or use a sampler that draws by epoch on as many ranks")
         vars(self._draws).update(state["draws"])
         self._saved, self._native = dict(state), None
 
@@ -376,6 +386,22 @@ def _check_batches(loader: data.DataLoader[Any]) -> Any:
     return batches
 
 
+def _find_rank(batches: Any) -> list[int] | None:
+    """The rank and the number of ranks, if several share the samples: those of DistributedSampler
+    and the like, or of Accelerate's BatchSamplerShard."""
+    while batches is not None:
+        for names in (("rank", "num_replicas"), ("process_index", "num_processes")):
+            rank, n_ranks = (getattr(batches, name, None) for name in names)
+            if rank is not None and n_ranks is not None:
+                return [rank, n_ranks] if n_ranks > 1 else None
+        batches = getattr(batches, "batch_sampler", getattr(batches, "sampler", None))
+    return None
+
+
+def _name_rank(rank: list[int] | None) -> str:
+    return f"rank {rank[0]} of {rank[1]}" if rank else "a single process"
+
+
 class _Position:
     """The place of a pass."""
 
@@ -383,6 +409,7 @@ class _Position:
         self.epoch = epoch
         self.order: array.array[int] | None = None
         self.drawn: Iterator[Any] = iter(())  # the sampler behind the order
+        self.sampler_epoch: int | None = None
         self.batch_size = 0
         self.n_yielded = 0
         self.ended = False
@@ -404,20 +431,23 @@ class _Pass:
         self._pid = os.getpid()
         self._n_ahead = (loader.prefetch_factor or 0) * loader.num_workers  # in torch
         saved, loader._saved = loader._saved, None
+        inner = innermost(loader._batches)
+        sampler = getattr(inner, "sampler", inner)
         if saved is None or saved["_iterator_finished"]:
             # persistent workers keep their seed
             if loader._draws.seed is None or not loader.persistent_workers:
                 loader._draws.draw_seed(loader.generator)
-            batches = innermost(loader._batches)
-            epoch = loader._draws.begin(getattr(batches, "sampler", batches))
-            self.position = _Position(epoch)
+            self.position = _Position(loader._draws.begin(sampler))
         else:
             loader._draws.named = None
             self.position = _Position(saved["epoch"])
             self.position.n_yielded = saved["_num_yielded"]
-            if saved["order"] is not None:
+            if saved.get("rank") != _find_rank(loader._batches):
+                sampler.set_epoch(saved["sampler_epoch"])
+            elif saved["order"] is not None:
                 self.position.order = array.array("q", saved["order"].tolist())
                 self.position.batch_size = saved["batch_size"]
+        self.position.sampler_epoch = getattr(sampler, "epoch", None)
         loader._position = self.position
         self._native: Loader | None = None
         batches = loader._batches
