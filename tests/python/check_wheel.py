@@ -59,7 +59,7 @@ def check_names(names):
     if not any(name.startswith("millrace/licenses/") for name in names):
         yield "millrace/licenses is missing"
     for name in names:
-        if not re.match(r"millrace(-[0-9.]+\.dist-info)?/", name) or name.endswith(
+        if not re.match(r"(millrace|\w+-[0-9.]+\.dist-info)/", name) or name.endswith(
             (".pyc", ".a", ".h")):
             yield f"{name} should not be there"
 

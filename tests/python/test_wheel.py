@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of script/wheel, without the network: check_wheel.py finds each fault of wheels that are
-made up here, and the versions agree. The environment has CC.
+"""Pieces of script/wheel and script/release-wheel, without the network: check_wheel.py finds each
+fault of wheels that are made up here, the versions agree, and a release is only ready if its tree
+and its packages are. The environment has CC.
 """
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -127,9 +131,108 @@ def test_the_wheels_version_is_the_librarys():
     assert f'#define MR_VERSION "{version}"' in text_of("include/millrace/status.h")
 
 
-def test_the_script_is_sound_and_explains_itself():
-    script = os.path.join(ROOT, "script", "wheel")
+@pytest.mark.parametrize("name", ["wheel", "release-wheel"])
+def test_the_script_is_sound_and_explains_itself(name):
+    script = os.path.join(ROOT, "script", name)
     subprocess.run(["sh", "-n", script], check=True)
     said = subprocess.run([script, "--help"], check=True, capture_output=True, text=True).stdout
-    assert "usage: script/wheel" in said
+    assert f"usage: script/{name}" in said
     assert subprocess.run([script, "--what"], check=False, capture_output=True).returncode == 2
+
+
+class Release:
+    """A small tree with a tag, and packages of it. twine is a program that always agrees."""
+    def __init__(self, root, wheel):
+        self.root = root
+        self.dist = root / "build" / "wheel" / "dist"
+        self.wheel = self.dist / wheel.name
+        self.sdist = self.dist / "millrace-0.1.0.tar.gz"
+        files = ["CMakeLists.txt", "pyproject.toml", ".gitignore", "script/release-wheel",
+                 "tests/python/check_wheel.py"]
+        for name in files:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(os.path.join(ROOT, name), root / name)
+        programs = root / "build" / "wheel" / "venv" / "bin"
+        programs.mkdir(parents=True)
+        (programs / "python").symlink_to(sys.executable)
+        self.set_twine("exit 0")
+        self.dist.mkdir()
+        shutil.copy(wheel, self.wheel)
+        with tarfile.open(self.sdist, "w:gz") as archive:
+            for name in files:
+                archive.add(root / name, f"millrace-0.1.0/{name}")
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "all")
+        self.git("tag", "v0.1.0")
+
+    def set_twine(self, text):
+        twine = self.root / "build" / "wheel" / "venv" / "bin" / "twine"
+        twine.write_text(f"#!/bin/sh\necho \"twine $1\"\n{text}\n")
+        twine.chmod(0o755)
+
+    def git(self, *arguments):
+        person = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
+        subprocess.run(["git", *person, *arguments], cwd=self.root, check=True,
+                       env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+
+    def run(self):
+        return subprocess.run([self.root / "script" / "release-wheel"], check=False,
+                              capture_output=True, text=True)
+
+
+@pytest.fixture
+def release(find, tmp_path):
+    if not shutil.which("git"):
+        pytest.skip("git is missing")
+    assert find() == []
+    return Release(tmp_path / "tree", tmp_path / NAME)
+
+
+def test_a_release_that_is_ready_is_described_and_not_uploaded(release):
+    result = release.run()
+    assert result.returncode == 0, result.stderr
+    for path in release.wheel, release.sdist:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert f"{digest}  {path.name}" in result.stdout
+        assert f"{path.stat().st_size} {path.name}" in result.stdout
+    assert [line for line in result.stdout.splitlines() if line.startswith("twine ")
+            ] == ["twine check"]
+    assert result.stdout.endswith(f"/twine upload '{release.wheel}' '{release.sdist}'\n")
+
+
+def change_the_tree(release):
+    (release.root / "CMakeLists.txt").open("a").write("# more\n")
+
+
+def commit_more(release):
+    change_the_tree(release)
+    release.git("commit", "-q", "-a", "-m", "more")
+
+
+def raise_the_version(release):
+    path = release.root / "CMakeLists.txt"
+    path.write_text(path.read_text().replace("VERSION 0.1.0", "VERSION 0.2.0"))
+
+
+def spoil_the_wheel(release):
+    with zipfile.ZipFile(release.wheel, "a") as archive:
+        archive.writestr("share/doc", "")
+
+
+@pytest.mark.parametrize("fault, words", [
+    (change_the_tree, "the tree has changes that are not committed"),
+    (commit_more, "the commit has no tag v0.1.0"),
+    (commit_more, "CMakeLists.txt differs from the tree"),
+    (raise_the_version, "has no wheel and source package of millrace 0.2.0"),
+    (spoil_the_wheel, "check_wheel.py rejects the wheel"),
+    (lambda release: release.sdist.unlink(), "has no wheel and source package of millrace 0.1.0"),
+    (lambda release: (release.dist / "old.whl").touch(), "has another file: old.whl"),
+    (lambda release: release.set_twine("exit 1"), "twine rejects the packages"),
+])
+def test_a_release_that_is_not_ready_has_no_command(release, fault, words):
+    fault(release)
+    result = release.run()
+    assert result.returncode == 1
+    assert words in result.stderr
+    assert "upload" not in result.stdout
