@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from support import module, run_python
+from support import module
 
 numpy, torch, torchvision = map(module, ("numpy", "torch", "torchvision"))
 if not (numpy and torch and torchvision):
@@ -627,23 +627,6 @@ def test_arguments_and_description_are_torchs():
     assert list(ours.values())[:-1] == list(torchs.values())
     assert list(ours)[-1] == "exact_resize"
     assert inspect.getdoc(data.DataLoader) in DataLoader.__doc__
-
-
-def test_torchs_loader_may_have_been_changed(images):
-    """By a program that follows the loaders which are made, before it imports millrace."""
-    made = run_python(
-        """
-import inspect, sys
-from torch.utils import data
-init = data.DataLoader.__init__
-data.DataLoader.__init__ = lambda self, *args, **kwargs: init(self, *args, **kwargs)
-from torchvision.transforms import ToTensor
-from millrace.torch import DataLoader, ImageFolder, explain
-print(list(inspect.signature(DataLoader).parameters))
-assert explain(DataLoader(ImageFolder(sys.argv[1], ToTensor()), batch_size=1))["reason"]
-""", images)
-    assert made.stdout == "['args', 'exact_resize', 'kwargs']\n", made.stderr
-    assert "images that come out with different sizes" in made.stderr
 
 
 def test_a_copy_from_attributes_has_the_arguments(folder):
