@@ -50,17 +50,22 @@ static mr_status fail_line(const struct scan *scan, uint64_t number, mr_error *e
                         number + scan->line_shift, what);
 }
 
+static int check_any_path(const struct mr_list_line *line)
+{
+    char path[MR_CATALOG_PATH];
+    return mr_list_line_path(line, path);
+}
+
 /*
  * Most paths need no unescaping and no copy: they have no backslash, are not empty and not too
  * long.
  */
 static int check_path(const struct mr_list_line *line)
 {
-    char path[MR_CATALOG_PATH];
     if (line->path_len > 0 && line->path_len < MR_CATALOG_PATH &&
         !memchr(line->path, '\\', line->path_len) && !memchr(line->path, '\0', line->path_len))
         return 0;
-    return mr_list_line_path(line, path);
+    return check_any_path(line);
 }
 
 static mr_status fail_path(const struct scan *scan, int rc, mr_error *error)
@@ -84,7 +89,7 @@ static mr_status check_further(const struct scan *scan, const struct mr_list_lin
                             " further paths, the key extra names %" PRIu32,
                             scan->path, scan->n_lines + scan->line_shift, n, scan->extra->n);
     for (uint64_t k = 0; k < n && mr_list_line_further(line, k, &further); k++) {
-        int rc = further.path_len > 0 ? check_path(&further) : 0;
+        int rc = further.path_len > 0 ? check_any_path(&further) : 0;
         if (rc < 0)
             return fail_path(scan, rc, error);
     }
@@ -136,7 +141,8 @@ static mr_status check_line(struct scan *scan, const char *text, size_t len, voi
     int rc = check_path(&line);
     if (rc < 0)
         return fail_path(scan, rc, error);
-    mr_status status = check_further(scan, &line, error);
+    mr_status status =
+        line.further || scan->extra->n > 0 ? check_further(scan, &line, error) : MR_OK;
     if (status == MR_OK)
         status = check_label(scan, &line, error);
     if (status < 0 || scan->dtype == MR_DTYPE_DEFAULT)

@@ -22,10 +22,11 @@ bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_
         return false;
     const char *label = tab + 1, *end = line + len - (line[len - 1] == '\r');
     *line_out = (struct mr_list_line){.path = line, .path_len = (size_t)(tab - line)};
-    tab = memchr(label, '\t', (size_t)(end - label));
+    for (tab = label; tab < end && *tab != '\t';) /* a label is usually short */
+        tab++;
     line_out->label = label;
-    line_out->label_len = (size_t)((tab ? tab : end) - label);
-    if (tab) {
+    line_out->label_len = (size_t)(tab - label);
+    if (tab < end) {
         line_out->further = tab + 1;
         line_out->further_len = (size_t)(end - tab) - 1;
     }
