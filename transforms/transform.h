@@ -40,7 +40,7 @@ extern const char *const mr_transform_mask_nearests[MR_N_MASK_NEARESTS];
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error);
 
 /*
- * Check and append an operation; transforms/text/transform_text.c gives it the arguments. Flips,
+ * Check and append an operation; transforms/text/text_items.c gives it the arguments. Flips,
  * exif and rgb need no check.
  */
 mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the text of a transform piece by piece: names, numbers, arguments. transform_text.c knows
- * what they mean.
+ * Reads the text of a transform piece by piece: names, numbers, arguments. text_items.c knows what
+ * they mean.
  */
 #ifndef TRANSFORMS_TEXT_TEXT_PARSER_H
 #define TRANSFORMS_TEXT_TEXT_PARSER_H
