@@ -148,8 +148,8 @@ static void put_pad(struct listing *l, const struct mr_op *op, const double bord
 static void put_random_crop(struct listing *l, const struct mr_geometry_step *step)
 {
     struct mr_box box = step->box;
-    int64_t left = mr_geometry_crop_padding(step->op, step->width, box.width),
-            top = mr_geometry_crop_padding(step->op, step->height, box.height);
+    int64_t left = mr_geometry_step_padding(step->op, step->width, box.width),
+            top = mr_geometry_step_padding(step->op, step->height, box.height);
     const double border[4] = {(double)left, (double)top, (double)left, (double)top};
     put_pad(l, step->op, border);
     box.x += left;

@@ -172,18 +172,12 @@ static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_
                         op->height, (long long)width, (long long)height, op->padding);
 }
 
-int64_t mr_geometry_crop_padding(const struct mr_op *op, int64_t size, int64_t crop)
-{
-    int64_t lacking = crop - size - 2 * (int64_t)op->padding;
-    return op->padding + (op->pad_if_needed && lacking > 0 ? lacking : 0);
-}
-
 /* RandomCrop.get_params: an image of exactly the crop's size makes no draws. */
 static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t height,
                                struct mr_rng *rng)
 {
-    int64_t left = mr_geometry_crop_padding(op, width, op->width),
-            top = mr_geometry_crop_padding(op, height, op->height);
+    int64_t left = mr_geometry_step_padding(op, width, op->width),
+            top = mr_geometry_step_padding(op, height, op->height);
     int64_t below = height + 2 * top - op->height;
     int64_t beside = width + 2 * left - op->width;
     struct mr_box box = {.x = -left, .y = -top, .width = op->width, .height = op->height};

@@ -13,18 +13,7 @@
 #define TRANSFORMS_GEOMETRY_H
 
 #include "base/rng.h"
-#include "transforms/plan.h"
-
-/*
- * In pixels. x and y may be negative if a window reaches outside. The integers are wide, so sums do
- * not overflow.
- */
-struct mr_box {
-    int64_t x;
-    int64_t y;
-    int64_t width;
-    int64_t height;
-};
+#include "transforms/geometry_step.h"
 
 struct mr_stage {
     struct mr_box source;  /* inside the input, not empty; the filter is cut off at its edge */
@@ -57,25 +46,6 @@ struct mr_geometry {
     struct mr_image_calls calls;
 };
 
-/* What an operation of the list became before it was folded, or the calls of an image operation. */
-struct mr_geometry_step {
-    const struct mr_op *op; /* in the plan */
-    int64_t width;          /* of the image before it */
-    int64_t height;
-    struct mr_box box;     /* of crops, in pixels of that image; may reach outside */
-    int64_t resized_width; /* of operations that resize */
-    int64_t resized_height;
-    enum mr_interpolation interpolation;
-    bool flips;
-    uint32_t first_call;
-    uint32_t n_calls;
-};
-
-struct mr_geometry_steps {
-    uint32_t n;
-    struct mr_geometry_step steps[MR_PLAN_MAX_OPS];
-};
-
 /*
  * Draw and fold. width x height is the image as the operations see it: already upright if
  * plan->use_exif. Draws are made in the order of torchvision's modules. MR_ERR_DAMAGED if the image
@@ -88,9 +58,6 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
 mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height,
                              struct mr_rng *rng, struct mr_geometry *geometry_out,
                              struct mr_geometry_steps *steps_out, mr_error *error);
-
-/* How far random_crop pads one axis of an image on each side. */
-int64_t mr_geometry_crop_padding(const struct mr_op *op, int64_t size, int64_t crop);
 
 /*
  * Size of the output for an image of that size. Makes no draws. A size of 0 means unknown, or drawn
