@@ -36,7 +36,7 @@ struct mr_sample_kind {
     int64_t label_shape[MR_MAX_NDIM - 1];
     uint64_t label_bytes; /* size of one label in a batch: 8 for an integer */
     uint32_t n_extra;
-    uint32_t spare;
+    uint32_t boxes; /* 0: none; else 1 + the index in extra of the member with the sample's boxes */
     struct mr_extra extra[MR_MAX_EXTRA];
 };
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tells the formats of boxes apart, and reads rows as they are. */
+#include "dataset/annotations/box_member.h"
+
+#include <string.h>
+
+#include "dataset/annotations/annotation.h"
+#include "dataset/annotations/yolo_label.h"
+
+static mr_status read_rows(const struct mr_annotation *annotation, struct mr_box_list *list,
+                           mr_error *error)
+{
+    size_t len = annotation->len - MR_BOX_ROWS_HEAD;
+    if (len % sizeof(struct mr_box_row) != 0)
+        return mr_annotation_fail(annotation, 0, error, "%zu bytes are not rows of %zu", len,
+                                  sizeof(struct mr_box_row));
+    for (size_t at = 0; at < len; at += sizeof(struct mr_box_row)) {
+        struct mr_box_row *row;
+        mr_status status = mr_box_list_add(list, &row, error);
+        if (status < 0)
+            return status;
+        memcpy(row, annotation->bytes + MR_BOX_ROWS_HEAD + at, sizeof *row);
+    }
+    return MR_OK;
+}
+
+mr_status mr_box_member_read(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                             size_t len, struct mr_box_list *list_out, mr_error *error)
+{
+    struct mr_annotation annotation = {catalog, index, bytes, len};
+    mr_box_list_clear(list_out);
+    if (len >= MR_BOX_ROWS_HEAD && memcmp(bytes, MR_BOX_ROWS_MAGIC, MR_BOX_ROWS_HEAD) == 0)
+        return read_rows(&annotation, list_out, error);
+    return mr_yolo_label_parse(&annotation, list_out, error);
+}
