@@ -31,6 +31,14 @@ struct memory {
     uint32_t n_rows;
 };
 
+/* Rows with gaps are lent as one row of elements. */
+static void make_flat(mr_array *array)
+{
+    array->ndim = 1;
+    array->shape[0] *= array->shape[1];
+    array->strides[0] = array->strides[1];
+}
+
 /* The array of a column, without its rows' offsets. */
 static mr_array make_array(const struct mr_column *column, uint32_t n_rows, mr_device device,
                            void *data)
@@ -44,6 +52,8 @@ static mr_array make_array(const struct mr_column *column, uint32_t n_rows, mr_d
     for (uint32_t i = 0; i < column->ndim; i++)
         array.shape[i + 1] = column->shape[i];
     set_strides(&array);
+    if (column->has_gaps)
+        make_flat(&array);
     return array;
 }
 
@@ -59,14 +69,6 @@ static void add_offsets(struct mr_batch *batch, const struct mr_column *column, 
     array->name = column->offsets_name;
 }
 
-/* Rows with gaps are lent as one row of bytes. */
-static void make_flat(mr_array *array)
-{
-    array->ndim = 1;
-    array->shape[0] *= array->shape[1];
-    array->strides[0] = array->strides[1];
-}
-
 /* Rows of the samples are those of the part alone; the small block is the whole batch's. */
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
@@ -74,8 +76,6 @@ static void fill_arrays(struct mr_batch *batch, const struct memory *at)
     batch->n_rows = at->n_rows;
     batch->arrays[0] =
         make_array(&l->columns.column[MR_COLUMN_IMAGE], at->n_rows, at->image_device, at->image);
-    if (l->columns.column[MR_COLUMN_IMAGE].has_gaps)
-        make_flat(&batch->arrays[0]);
     batch->n_arrays = 1;
     for (uint32_t i = MR_COLUMN_IMAGE + 1; i < l->columns.n; i++) {
         const struct mr_column *column = &l->columns.column[i];
@@ -185,10 +185,11 @@ static void measure_values(struct mr_batch *batch, const struct mr_slot_view *vi
 /* Where the rows of a part begin that stay at their places, from the part's first row. */
 static void place_rows(const struct mr_slot_view *view, uint32_t first, uint32_t n)
 {
-    const struct mr_column *column = &view->layout->columns.column[MR_COLUMN_IMAGE];
-    for (uint32_t i = 0; column->has_gaps && i < n; i++)
-        *(int64_t *)mr_slot_row(view, MR_COLUMN_IMAGE_OFFSETS, first + i) =
-            (int64_t)(i * column->row_bytes);
+    for (uint32_t c = 0; c < view->layout->columns.n; c++) {
+        const struct mr_column *column = &view->layout->columns.column[c];
+        for (uint32_t i = 0; column->has_gaps && i < n; i++)
+            *(int64_t *)mr_slot_row(view, column->starts, first + i) = i * column->shape[0];
+    }
 }
 
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot)

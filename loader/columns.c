@@ -9,6 +9,14 @@
 
 #include "transforms/plan_runner.h"
 
+/* The rows of a column have gaps: add the column that says where they begin. */
+static void add_starts(struct mr_columns *columns, struct mr_column *rows, const char *name)
+{
+    rows->has_gaps = 1;
+    rows->starts = columns->n;
+    mr_columns_add(columns, name, MR_I64, 0, NULL);
+}
+
 static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *kind,
                       uint64_t sample_bytes, struct mr_columns *columns)
 {
@@ -17,14 +25,13 @@ static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *k
     struct mr_column *samples = mr_columns_add(columns, kind->picture ? "image" : "data",
                                                image->dtype, image->ndim, image->shape);
     samples->row_bytes = sample_bytes;
-    samples->has_gaps = host->options.ragged;
     mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
     mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
     mr_columns_add(columns, "mask", MR_U8, 0, NULL);
     mr_columns_add(columns, "geometry", MR_I32, 1, geometry);
     if (host->options.ragged) {
-        mr_columns_add(columns, "image.offsets", MR_I64, 0, NULL);
         mr_columns_add(columns, "image.shape", MR_I32, 1, &sides);
+        add_starts(columns, samples, "image.offsets");
     }
 }
 
@@ -39,7 +46,13 @@ static void add_mixing(int64_t n_classes, struct mr_columns *columns)
 static void add_mask(const struct mr_plan *plan, struct mr_columns *columns)
 {
     const int64_t shape[2] = {plan->out_height, plan->out_width};
-    mr_columns_add(columns, "mask_image", (mr_dtype)plan->mask.dtype, 2, shape);
+    const int64_t most_pixels = plan->out_shape[0] / plan->channels;
+    mr_dtype dtype = (mr_dtype)plan->mask.dtype;
+    if (plan->keeps_size)
+        add_starts(columns, mr_columns_add(columns, "mask_image", dtype, 1, &most_pixels),
+                   "mask_image.offsets");
+    else
+        mr_columns_add(columns, "mask_image", dtype, 2, shape);
 }
 
 static void add_extra(const struct mr_extra *extra, struct mr_columns *columns)

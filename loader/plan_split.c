@@ -65,7 +65,8 @@ static bool is_finished_on_device(const struct mr_host *host, const struct mr_sa
     const mr_loader_options *o = &host->options;
     bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 ||
                    o->pad_channels != 0 || mixes;
-    return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes;
+    return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes &&
+           !o->ragged; /* a device finishes rows of one size */
 }
 
 static void store_form(struct mr_host *host, const struct mr_plan *plan)

@@ -21,8 +21,7 @@ enum mr_column_id {
     MR_COLUMN_GEOMETRY,
     MR_COLUMNS_FIXED,
     /* Only if images keep their sizes: */
-    MR_COLUMN_IMAGE_OFFSETS = MR_COLUMNS_FIXED,
-    MR_COLUMN_IMAGE_SHAPE
+    MR_COLUMN_IMAGE_SHAPE = MR_COLUMNS_FIXED
 };
 #define MR_COLUMNS_MAX 16
 #define MR_NO_COLUMN UINT32_MAX
@@ -49,10 +48,11 @@ struct mr_column {
     uint32_t writer;                   /* enum mr_column_writer */
     /*
      * 1: rows differ in length, each begins where it would if all had row_bytes, and the column is
-     * lent as one row of bytes with gaps. Only images; they are too large to be moved together.
+     * lent as one row of elements with gaps. Only images and masks; they are too large to be moved
+     * together. Their sizes are in MR_COLUMN_IMAGE_SHAPE.
      */
     uint32_t has_gaps;
-    uint32_t spare;
+    uint32_t starts; /* with gaps: the column that says where the rows begin */
     /*
      * From row to row in a slot. For images it can differ from the lent row, which a device makes.
      * If rows differ in length, it is the longest row that is allowed.

@@ -336,23 +336,20 @@ mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, mr
     if (!plan->kind.encoded)
         return mr_error_set(error, MR_ERR_INVALID,
                             "ragged cannot be applied: the samples are not encoded images");
-    if (plan->dtype != MR_U8)
-        return mr_error_set(error, MR_ERR_INVALID, "ragged images are u8, not %s",
-                            mr_dtype_name(plan->dtype));
-    if (plan->layout != MR_NHWC)
-        return mr_error_set(error, MR_ERR_INVALID, "ragged images have the layout nhwc, not nchw");
-    if (plan->mix.kind != 0)
+    const struct mr_op *refused = plan->mix.kind != 0 ? &plan->mix : &plan->erase;
+    if (refused->kind != 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s cannot be applied: ragged images differ in "
-                            "size",
-                            mr_transform_op_name(&plan->mix));
-    if (plan->mask.is_used)
+                            "%s cannot be applied: ragged images differ in size",
+                            mr_transform_op_name(refused));
+    size_t element = mr_dtype_size(plan->dtype);
+    if (max_bytes % element != 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "mask cannot be applied: ragged images differ in size");
+                            "max_row_bytes %llu is not a multiple of %s's %zu bytes",
+                            (unsigned long long)max_bytes, mr_dtype_name(plan->dtype), element);
     plan->keeps_size = 1;
     plan->out_known = 1;
     plan->out_ndim = 1;
-    plan->out_shape[0] = (int64_t)max_bytes;
+    plan->out_shape[0] = (int64_t)(max_bytes / element);
     plan->out_bytes = max_bytes;
     return MR_OK;
 }

@@ -254,8 +254,13 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
 mr_status mr_plan_runner_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
                               void *out, mr_error *error)
 {
-    return mr_mask_run(&runner->mask, runner->plan, &runner->limits, &runner->steps,
-                       runner->mask_width, runner->mask_height, bytes, len, out, error);
+    const struct mr_box *made = &runner->geometry.stages[runner->geometry.n_stages - 1].window;
+    const struct mr_mask_size size = {.width = runner->mask_width,
+                                      .height = runner->mask_height,
+                                      .out_width = (uint32_t)made->width,
+                                      .out_height = (uint32_t)made->height};
+    return mr_mask_run(&runner->mask, &runner->plan->mask, &runner->limits, &runner->steps, &size,
+                       bytes, len, out, error);
 }
 
 #define EQUAL_SIZES "add center_crop(N) or resize(H:W) for equal sizes"
@@ -268,7 +273,8 @@ bool mr_plan_runner_is_other_size(const mr_error *error)
 /* A picture that keeps its size must fit into a row. No side is above MR_MAX_RESIZED. */
 static mr_status check_room(const struct mr_plan *plan, const struct mr_box *made, mr_error *error)
 {
-    uint64_t bytes = (uint64_t)made->width * (uint64_t)made->height * plan->channels;
+    uint64_t bytes = (uint64_t)made->width * (uint64_t)made->height * plan->channels *
+                     mr_dtype_size(plan->dtype);
     if (bytes <= plan->out_bytes)
         return MR_OK;
     return mr_error_set(error, MR_ERR_DAMAGED,

@@ -68,7 +68,7 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
 
 /*
  * Make the mask of the sample that was run last, whose bytes are those of its first further member
- * (masks/mask_run.h). out: plan->out_height x plan->out_width elements. MR_ERR_DAMAGED, with words
+ * (masks/mask_run.h). out: the elements of a mask of the output's size. MR_ERR_DAMAGED, with words
  * that follow the sample's name.
  */
 mr_status mr_plan_runner_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,

@@ -18,19 +18,22 @@
  * [N], the weight of the row itself) follow. With the option soft_labels, "soft_label" (f32 [N,
  * classes]) follows them.
  *
- * With the option ragged, images keep their sizes. "image" is then one row of bytes (u8, one
- * dimension), and two more arrays follow "geometry":
+ * With the option ragged, images keep their sizes. "image" then has one dimension, and two more
+ * arrays follow "geometry":
  *
- *   "image.offsets"  i64 [N]: where each image begins, from the first byte of "image" in this batch
- *                    or part
- *   "image.shape"    i32 [N,2]: its height and width; 0 and 0 if its mask is 0
+ *   "image.shape"    i32 [N,2]: height and width of each image; 0 and 0 if its mask is 0
+ *   "image.offsets"  i64 [N]: where each image begins, in elements from the first one of "image" in
+ *                    this batch or part
  *
- * The bytes of an image are [height, width, channels], with 3 channels, or 1 after grayscale. Each
- * image begins where it would if all had max_row_bytes bytes. The bytes between the end of one and
- * the beginning of the next are unspecified; they are not copied to a device.
+ * The elements of an image are [channels, height, width] or [height, width, channels], as the
+ * option layout says, with 3 channels, or 1 after grayscale. Each image begins where it would if
+ * all had max_row_bytes bytes. The elements between the end of one and the beginning of the next
+ * are unspecified; they are not copied to a device.
  *
  * With the operation mask, "mask_image" ([N,H,W], u8, i16 or i64) has the masks of the images, and
- * the first further member is not an array of its own.
+ * the first further member is not an array of its own. With ragged, "mask_image" has one dimension,
+ * each mask has the height and width of its image, and "mask_image.offsets" (i64 [N]) says where it
+ * begins, in elements.
  *
  * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
  * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of

@@ -81,11 +81,13 @@ typedef struct mr_loader_options {
                                   mr_loader_create() returns MR_ERR_INVALID */
     bool ragged;               /* each image keeps its own size: "image" has one dimension, and
                                   "image.offsets" and "image.shape" describe its rows (batch.h).
-                                  Needs max_row_bytes, MR_U8 and MR_NHWC; not with operations that
-                                  erase or mix, nor with pad_channels. Default: rows are equal */
+                                  Needs max_row_bytes; not with operations that erase or mix, nor
+                                  with pad_channels. Floats are made by the workers, for every
+                                  device. Default: rows are equal */
     uint8_t reserved_batch[1]; /* 0, as all fields reserved_... */
     uint64_t max_row_bytes;    /* with ragged: room for each image, 1 to 2^31; an image with more
-                                  bytes (height x width x channels) is damaged */
+                                  bytes (height x width x channels x bytes of an element) is
+                                  damaged. A multiple of an element's bytes */
 
     /* Order and shard */
     uint32_t rank;         /* 0 to world_size - 1 */

@@ -19,6 +19,7 @@
 
 #include <millrace/millrace.h>
 
+#include "base/half.h"
 #include "loader/dlpack_abi.h"
 #include "tests/support/assert_words.h"
 #include "tests/support/devices.h"
@@ -28,6 +29,14 @@
 #include "transforms/codec.h"
 
 enum { N = 40, BATCH = 7, BAD = 5, LARGE = 9, MOST = 90 * 70 * 3, MAX_ROWS = 8 };
+
+/* How the rows are stored. */
+static const struct form {
+    mr_dtype dtype;
+    mr_layout layout;
+} forms[] = {{MR_U8, MR_NHWC},  {MR_U8, MR_NCHW},  {MR_F32, MR_NCHW},
+             {MR_F32, MR_NHWC}, {MR_F16, MR_NCHW}, {MR_BF16, MR_NHWC}};
+enum { N_FORMS = sizeof forms / sizeof *forms };
 
 static char *folder;
 static uint8_t *pixels[N]; /* NULL: the sample is damaged */
@@ -88,15 +97,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-static mr_loader_options make_options(uint32_t num_workers)
+static mr_loader_options make_options(uint32_t num_workers, const struct form *form)
 {
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     o.batch_size = BATCH;
     o.seed = 3;
     o.on_error = MR_ON_ERROR_ZERO;
-    o.layout = MR_NHWC;
+    o.dtype = form->dtype;
+    o.layout = form->layout;
     o.ragged = true;
-    o.max_row_bytes = MOST;
+    o.max_row_bytes = MOST * mr_dtype_size(form->dtype);
     o.num_workers = num_workers;
     mr_test_set_devices(&o);
     return o;
@@ -116,15 +126,39 @@ static void drop_loader(mr_loader *loader, mr_dataset *dataset)
     mr_dataset_destroy(dataset);
 }
 
+/* The bytes of the element of a form that stands for a pixel's value. */
+static size_t convert(const struct form *form, uint8_t value, uint8_t out[4])
+{
+    float share = (float)value * (float)(1.0 / 255.0);
+    uint16_t half = form->dtype == MR_F16 ? mr_half_f16(share) : mr_half_bf16(share);
+    size_t size = mr_dtype_size(form->dtype);
+    memcpy(out, form->dtype == MR_U8 ? (void *)&value : size == 4 ? (void *)&share : &half, size);
+    return size;
+}
+
+static void check_row(const struct form *form, const uint8_t *row, const uint8_t *expected,
+                      const int32_t *shape)
+{
+    size_t n = (size_t)(shape[0] * shape[1]);
+    uint8_t element[4];
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < 3; c++) {
+            size_t size = convert(form, expected[3 * i + c], element);
+            size_t at = form->layout == MR_NCHW ? c * n + i : 3 * i + c;
+            assert_memory_equal(row + at * size, element, size);
+        }
+}
+
 /* Returns the number of valid rows. */
-static uint32_t check_part(const mr_batch *part)
+static uint32_t check_part(const mr_batch *part, const struct form *form)
 {
     const mr_array *array = mr_batch_array(part, "image");
     uint32_t n = mr_batch_size(part), n_valid = 0;
+    size_t size = mr_dtype_size(form->dtype);
     assert_int_equal(array->ndim, 1);
-    assert_int_equal(array->dtype, MR_U8);
+    assert_int_equal(array->dtype, form->dtype);
     assert_int_equal(array->shape[0], (int64_t)n * MOST);
-    assert_int_equal(array->strides[0], 1);
+    assert_int_equal(array->strides[0], size);
     assert_null(array->row_offsets);
     const uint8_t *image = mr_test_bytes(array), *mask = mr_test_data(part, "mask");
     const int64_t *offsets = mr_test_data(part, "image.offsets");
@@ -137,45 +171,46 @@ static uint32_t check_part(const mr_batch *part)
         assert_int_equal(shape[i][0], expected ? shapes[index[i]][0] : 0);
         assert_int_equal(shape[i][1], expected ? shapes[index[i]][1] : 0);
         if (expected)
-            assert_memory_equal(image + offsets[i], expected, shape[i][0] * shape[i][1] * 3);
+            check_row(form, image + (size_t)offsets[i] * size, expected, shape[i]);
         n_valid += mask[i];
     }
     return n_valid;
 }
 
-static uint32_t check_rest(mr_loader *loader)
+static uint32_t check_rest(mr_loader *loader, const struct form *form)
 {
     uint32_t n_valid = 0;
     mr_batch *batch;
     while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
         for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
-            n_valid += check_part(mr_batch_part(batch, p));
+            n_valid += check_part(mr_batch_part(batch, p), form);
         mr_batch_release(batch);
     }
     return n_valid;
 }
 
 /* Only the used bytes of three epochs' rows go to a device, which are 45 % of their room. */
-static void check_copied(mr_loader *loader)
+static void check_copied(mr_loader *loader, const struct form *form)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
-    assert_in_range(stats.h2d_bytes, 0, (uint64_t)2 * N * MOST);
+    assert_in_range(stats.h2d_bytes, 0, (uint64_t)2 * N * MOST * mr_dtype_size(form->dtype));
 }
 
 static void each_row_has_the_pixels_and_the_size_of_its_file(void **state)
 {
     (void)state;
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 5};
-    for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
+    for (size_t k = 0; k < N_FORMS * (sizeof workers / sizeof *workers); k++) {
         mr_dataset *dataset;
-        mr_loader_options o = make_options(workers[w]);
+        const struct form *form = &forms[k % N_FORMS];
+        mr_loader_options o = make_options(workers[k / N_FORMS], form);
         mr_loader *loader = make_loader(&o, &dataset);
         for (uint64_t e = 0; e < 3; e++) {
             assert_int_equal(mr_loader_set_epoch(loader, e), MR_OK);
-            assert_int_equal(check_rest(loader), N - 2);
+            assert_int_equal(check_rest(loader, form), N - 2);
         }
-        check_copied(loader);
+        check_copied(loader, form);
         drop_loader(loader, dataset);
     }
 }
@@ -186,7 +221,7 @@ static void an_image_larger_than_a_row_is_named(void **state)
     mr_dataset *dataset;
     mr_batch *batch;
     mr_status status;
-    mr_loader_options o = make_options(2);
+    mr_loader_options o = make_options(2, &forms[0]);
     o.on_error = MR_ON_ERROR_FAIL;
     o.no_shuffle = true;
     mr_loader *loader = make_loader(&o, &dataset);
@@ -212,7 +247,7 @@ static void a_tensor_has_one_dimension_and_a_copy_the_same_bytes(void **state)
     mr_dataset *dataset;
     mr_batch *batch, *copy;
     struct DLManagedTensor *tensor;
-    mr_loader_options o = make_options(MR_NO_WORKERS);
+    mr_loader_options o = make_options(MR_NO_WORKERS, &forms[0]);
     mr_loader *loader = make_loader(&o, &dataset);
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
     mr_batch *part = mr_batch_part(batch, 0);
@@ -226,7 +261,7 @@ static void a_tensor_has_one_dimension_and_a_copy_the_same_bytes(void **state)
     mr_batch_release(batch);
     drop_loader(loader, dataset);
     if (on_host)
-        check_part(copy);
+        check_part(copy, &forms[0]);
     mr_batch_release(copy);
 }
 
@@ -238,11 +273,12 @@ static void a_job_that_is_killed_and_continued_has_all_rows(void **state)
     uint32_t n_valid = 0;
     mr_batch *batch;
     mr_dataset *dataset;
-    mr_loader_options o = make_options(2);
+    const struct form *form = &forms[2];
+    mr_loader_options o = make_options(2, form);
     mr_loader *loader = make_loader(&o, &dataset);
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
     for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
-        n_valid += check_part(mr_batch_part(batch, p));
+        n_valid += check_part(mr_batch_part(batch, p), form);
     mr_batch_release(batch);
     assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
     mr_test_signal_workers(getpid(), SIGKILL);
@@ -250,7 +286,7 @@ static void a_job_that_is_killed_and_continued_has_all_rows(void **state)
     loader = make_loader(&o, &dataset);
     assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
     mr_test_signal_workers(getpid(), SIGKILL);
-    assert_int_equal(n_valid + check_rest(loader), N - 2);
+    assert_int_equal(n_valid + check_rest(loader, form), N - 2);
     drop_loader(loader, dataset);
 }
 
@@ -272,16 +308,14 @@ static void expect_refusal(const char *transform, const mr_loader_options *o, co
 static void what_needs_equal_rows_is_refused_by_name(void **state)
 {
     (void)state;
-    mr_loader_options o = make_options(MR_NO_WORKERS);
-    o.dtype = MR_F32;
-    expect_refusal("none", &o, "ragged images are u8, not f32");
-    o = make_options(MR_NO_WORKERS);
-    o.layout = MR_NCHW;
-    expect_refusal("none", &o, "ragged images have the layout nhwc, not nchw");
-    o = make_options(MR_NO_WORKERS);
+    mr_loader_options o = make_options(MR_NO_WORKERS, &forms[2]);
+    o.max_row_bytes = 4 * MOST + 2;
+    expect_refusal("none", &o, "max_row_bytes 75602 is not a multiple of f32's 4 bytes");
+    expect_refusal("normalize(0.5,0.5)+random_erasing()", &o,
+                   "random_erasing cannot be applied: ragged images differ in size");
+    o = make_options(MR_NO_WORKERS, &forms[0]);
     expect_refusal("timm_mixup()", &o,
                    "timm_mixup cannot be applied: ragged images differ in size");
-    expect_refusal("random_erasing()", &o, "random_erasing cannot be applied");
     o.max_row_bytes = 0;
     expect_refusal("none", &o, "ragged needs max_row_bytes");
     o.ragged = false;

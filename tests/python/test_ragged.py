@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that keep their own sizes: a row of bytes, and where each image is in it."""
+import os
+
 import pytest
 
 import millrace as mr
@@ -8,6 +10,8 @@ from support import module
 
 numpy = module("numpy")
 ROOM = 3 << 20
+needs_torchvision = pytest.mark.skipif(not (numpy and module("torch") and module("torchvision")),
+                                       reason="torchvision is not here, or too old")
 
 
 @pytest.mark.skipif(not numpy, reason="NumPy is not here, or too old")
@@ -29,3 +33,62 @@ def test_each_image_is_where_offsets_and_shapes_say(make_loader, images):
 def test_what_needs_equal_rows_is_refused(make_loader, images):
     with pytest.raises(mr.Error, match="ragged needs max_row_bytes"):
         make_loader(dataset=f"imagefolder:{images}", transform="none", ragged=True)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """PNG photographs of many sizes with masks beside them: their folder, and the pairs' paths."""
+    image = pytest.importorskip("PIL.Image")
+    if not numpy:
+        pytest.skip("NumPy is not here, or too old")
+    folder, random = tmp_path_factory.mktemp("photos"), numpy.random.default_rng(11)
+    pairs = []
+    for i in range(12):
+        size = tuple(int(side) for side in random.integers(30, 90, 2))
+        pairs.append([os.path.join(folder, kind, "a", f"{i:02}.png") for kind in "xy"])
+        for path, channels in zip(pairs[-1], ((3, ), ())):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            pixels = random.integers(0, 256, size + channels, dtype=numpy.uint8)
+            image.fromarray(pixels).save(path)
+    return f"imagefolder:{folder}/x?extra=seg:65536:.png:{folder}/y", pairs
+
+
+def rows(batch, name, channels):
+    """The rows of a ragged array, with their shapes."""
+    flat, offsets, shapes = (numpy.asarray(batch[key])
+                             for key in (name, name + ".offsets", "image.shape"))
+    for offset, (height, width) in zip(offsets.tolist(), shapes.tolist()):
+        shape = (channels, height, width) if channels else (height, width)
+        yield flat[offset:offset + int(numpy.prod(shape))].reshape(shape)
+
+
+def preset_v1(paths, size):
+    """SegmentationPresetEval of torchvision's references, v1, backend pil."""
+    image = pytest.importorskip("PIL.Image")
+    torch = module("torch")
+    functional = pytest.importorskip("torchvision.transforms.functional")
+    picture, mask = (image.open(path) for path in paths)
+    picture = functional.resize(picture, size)
+    mask = functional.resize(mask, size, functional.InterpolationMode.NEAREST)
+    picture = functional.convert_image_dtype(functional.pil_to_tensor(picture), torch.float32)
+    picture = functional.normalize(picture, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    return picture.numpy(), numpy.asarray(mask)
+
+
+NORMAL = "+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,exact)"
+EVAL_V1 = "segmentation_eval_v1:40" + NORMAL
+
+
+@needs_torchvision
+@pytest.mark.parametrize("num_workers", [0, 1, 8])
+def test_an_evaluation_of_segmentation_is_torchvisions(photos, make_loader, num_workers):
+    spec, pairs = photos
+    n = 0
+    for batch in make_loader(EVAL_V1, spec, dtype="f32", ragged=True, max_row_bytes="1M",
+                             batch_size=5, num_workers=num_workers):
+        found = zip(batch.index.tolist(), rows(batch, "image", 3), rows(batch, "mask_image", 0))
+        for index, picture, mask in found:
+            for mine, reference in zip((picture, mask), preset_v1(pairs[index], 40)):
+                assert mine.tobytes() == reference.tobytes()
+            n += 1
+    assert n == 12

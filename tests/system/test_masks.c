@@ -24,7 +24,7 @@
 #include <millrace/loader.h>
 #include <millrace/pack.h>
 
-enum { N = 12, SIDE = 24, PATH = 512, SPEC = 3 * PATH, FILL = 77 };
+enum { N = 12, SIDE = 24, MOST_PIXELS = 6000, PATH = 512, SPEC = 3 * PATH, FILL = 77 };
 
 static char *folder;
 
@@ -155,6 +155,23 @@ static int64_t element(const mr_array *array, int64_t i)
     }
 }
 
+/* Where the mask of a row begins, and its size: in a ragged batch, that of its image. */
+static int64_t find_mask(const mr_batch *part, const mr_array *masks, int64_t row, int64_t *height,
+                         int64_t *width)
+{
+    if (masks->ndim == 3) {
+        *height = masks->shape[1];
+        *width = masks->shape[2];
+        return row * *height * *width;
+    }
+    const int32_t *shape = (const int32_t *)mr_test_data(part, "image.shape") + 2 * row;
+    assert_int_equal(masks->ndim, 1);
+    assert_int_equal(masks->shape[0], (int64_t)mr_batch_size(part) * MOST_PIXELS);
+    *height = shape[0];
+    *width = shape[1];
+    return ((const int64_t *)mr_test_data(part, "mask_image.offsets"))[row];
+}
+
 /* A crop, or a crop and a resize, then flips, as the geometry of the row says. */
 static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
 {
@@ -162,9 +179,9 @@ static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
     const int32_t *g = (const int32_t *)mr_test_data(part, "geometry") + 8 * row;
     int64_t index = ((const int64_t *)mr_test_data(part, "index"))[row];
     struct mr_test_png mask = mask_of(index);
+    int64_t height, width;
     assert_non_null(masks);
-    assert_int_equal(masks->ndim, 3);
-    int64_t height = masks->shape[1], width = masks->shape[2];
+    int64_t first = find_mask(part, masks, row, &height, &width);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++) {
             int64_t out_x = g[6] ? width - 1 - x : x, out_y = g[7] ? height - 1 - y : y;
@@ -172,7 +189,7 @@ static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
             int64_t in_y = g[3] + nearest(g[5], height, out_y);
             bool inside = in_x >= 0 && in_y >= 0 && in_x < mask.width && in_y < mask.height;
             int64_t want = inside ? mr_test_png_value(&mask, (uint32_t)in_x, (uint32_t)in_y) : FILL;
-            int64_t got = element(masks, (row * height + y) * width + x);
+            int64_t got = element(masks, first + y * width + x);
             if (got != want)
                 fail_msg("sample %d at %d,%d: %d instead of %d", (int)index, (int)x, (int)y,
                          (int)got, (int)want);
@@ -237,6 +254,25 @@ static void every_dtype_and_rule(void **state)
                 pil_nearest);
     check_epoch(dataset, "pad_if_smaller(60)+mask(fill=77)+random_crop(60)", &o, torch_nearest);
     mr_dataset_destroy(dataset);
+}
+
+static void masks_of_ragged_images_have_their_sizes(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
+    for (int source = 0; source < N_SOURCES; source++) {
+        mr_dataset *dataset = open_source(source);
+        for (size_t i = 0; i < 3; i++) {
+            mr_loader_options o = base_options(workers[i]);
+            mr_test_set_devices(&o);
+            o.ragged = true;
+            o.dtype = i == 1 ? MR_F32 : MR_U8;
+            o.max_row_bytes = MOST_PIXELS * 3 * mr_dtype_size((mr_dtype)o.dtype);
+            check_epoch(dataset, "random_resize(20,60)+hflip+vflip+mask()", &o, torch_nearest);
+            check_epoch(dataset, "hflip+mask(dtype=i64)", &o, torch_nearest);
+        }
+        mr_dataset_destroy(dataset);
+    }
 }
 
 static void a_cache_changes_nothing(void **state)
@@ -320,16 +356,13 @@ static void rows_without_a_sample_are_zeros(void **state)
     write_mask(4);
 }
 
-static void expect_refused(mr_dataset *dataset, const char *text, bool ragged, const char *words)
+static void expect_refused(mr_dataset *dataset, const char *text, const char *words)
 {
     mr_transform *transform;
     mr_loader *loader;
     mr_error error = {0};
     mr_loader_options o = base_options(MR_NO_WORKERS);
     o.dtype = strstr(text, "mixup") ? MR_F32 : MR_U8;
-    o.ragged = ragged;
-    o.max_row_bytes = ragged ? 100000 : 0;
-    o.layout = ragged ? MR_NHWC : MR_NCHW;
     assert_ok(mr_transform_parse(text, &transform, &error), &error);
     assert_error(mr_loader_create(dataset, transform, &o, &loader, &error), MR_ERR_INVALID, &error,
                  words);
@@ -341,19 +374,18 @@ static void what_does_not_move_masks_is_refused_by_name(void **state)
     (void)state;
     char spec[SPEC];
     mr_dataset *dataset = open_folder();
-    expect_refused(dataset, "train:24+rotation(10)+mask()", false, "rotation is not applied to");
-    expect_refused(dataset, "train:24+trivial_augment_wide+mask()", false,
+    expect_refused(dataset, "train:24+rotation(10)+mask()", "rotation is not applied to");
+    expect_refused(dataset, "train:24+trivial_augment_wide+mask()",
                    "trivial_augment_wide is not applied to masks");
-    expect_refused(dataset, "train:24+random_choice(hflip(0.5),invert)+mask()", false,
+    expect_refused(dataset, "train:24+random_choice(hflip(0.5),invert)+mask()",
                    "hflip is not applied to masks");
-    expect_refused(dataset, "exif+train:24+mask()", false, "exif is not applied to masks");
-    expect_refused(dataset, "train:24+mask()+mixup(0.2)", false, "mixup is not applied to masks");
-    expect_refused(dataset, "hflip+mask()", true, "ragged images differ in size");
-    expect_refused(dataset, "random_resize(20,30)", false, "add random_crop(N)");
+    expect_refused(dataset, "exif+train:24+mask()", "exif is not applied to masks");
+    expect_refused(dataset, "train:24+mask()+mixup(0.2)", "mixup is not applied to masks");
+    expect_refused(dataset, "random_resize(20,30)", "add random_crop(N)");
     mr_dataset_destroy(dataset);
     snprintf(spec, sizeof spec, "imagefolder:%s", at("photos"));
     dataset = mr_test_dataset(spec);
-    expect_refused(dataset, "train:24+mask()", false, "the samples have no further member");
+    expect_refused(dataset, "train:24+mask()", "the samples have no further member");
     mr_dataset_destroy(dataset);
 }
 
@@ -414,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_move_with_their_pictures_from_every_source),
         cmocka_unit_test(every_dtype_and_rule),
+        cmocka_unit_test(masks_of_ragged_images_have_their_sizes),
         cmocka_unit_test(a_cache_changes_nothing),
         cmocka_unit_test(a_wrong_mask_is_damage_of_its_sample),
         cmocka_unit_test(rows_without_a_sample_are_zeros),

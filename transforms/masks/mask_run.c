@@ -102,16 +102,15 @@ static uint32_t write_row(const struct source *source, int64_t y, const int32_t 
     return most;
 }
 
-static mr_status write_rows(const struct mr_plan *plan, const struct mr_geometry_steps *steps,
-                            const struct source *source, const int32_t *columns, uint8_t *out,
-                            mr_error *error)
+static mr_status write_rows(const struct mr_mask_rule *rule, const struct mr_geometry_steps *steps,
+                            const struct mr_mask_size *size, const struct source *source,
+                            const int32_t *columns, uint8_t *out, mr_error *error)
 {
-    const struct mr_mask_rule *rule = &plan->mask;
     uint32_t limit = rule->dtype == MR_U8 ? UINT8_MAX : rule->dtype == MR_I16 ? INT16_MAX : 65535;
-    size_t row_bytes = plan->out_width * mr_dtype_size((mr_dtype)rule->dtype);
-    for (uint32_t i = 0; i < plan->out_height; i++) {
+    size_t row_bytes = size->out_width * mr_dtype_size((mr_dtype)rule->dtype);
+    for (uint32_t i = 0; i < size->out_height; i++) {
         int64_t y = find_source(steps, ROWS, (enum mr_mask_nearest)rule->nearest, i);
-        uint32_t most = write_row(source, y, columns, plan->out_width, rule->fill,
+        uint32_t most = write_row(source, y, columns, size->out_width, rule->fill,
                                   (mr_dtype)rule->dtype, out + i * row_bytes);
         if (most > limit)
             return mr_error_set(error, MR_ERR_DAMAGED,
@@ -122,23 +121,22 @@ static mr_status write_rows(const struct mr_plan *plan, const struct mr_geometry
     return MR_OK;
 }
 
-mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_plan *plan,
+mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_rule *rule,
                       const struct mr_codec_limits *limits, const struct mr_geometry_steps *steps,
-                      uint32_t width, uint32_t height, const uint8_t *bytes, size_t len, void *out,
+                      const struct mr_mask_size *size, const uint8_t *bytes, size_t len, void *out,
                       mr_error *error)
 {
     struct source source;
-    mr_status status = mr_codec_png_read_indices(limits, bytes, len, width, height, &run->pixels,
-                                                 &source.pixel_bytes, error);
+    mr_status status = mr_codec_png_read_indices(limits, bytes, len, size->width, size->height,
+                                                 &run->pixels, &source.pixel_bytes, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&run->columns, plan->out_width, sizeof(int32_t), error);
+        status = mr_scratch_reserve(&run->columns, size->out_width, sizeof(int32_t), error);
     if (status != MR_OK)
         return status;
     source.pixels = run->pixels.memory;
-    source.row_bytes = width * source.pixel_bytes;
+    source.row_bytes = size->width * source.pixel_bytes;
     int32_t *columns = (void *)run->columns.memory;
-    for (uint32_t i = 0; i < plan->out_width; i++)
-        columns[i] =
-            (int32_t)find_source(steps, COLUMNS, (enum mr_mask_nearest)plan->mask.nearest, i);
-    return write_rows(plan, steps, &source, columns, out, error);
+    for (uint32_t i = 0; i < size->out_width; i++)
+        columns[i] = (int32_t)find_source(steps, COLUMNS, (enum mr_mask_nearest)rule->nearest, i);
+    return write_rows(rule, steps, size, &source, columns, out, error);
 }

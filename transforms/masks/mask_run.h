@@ -19,15 +19,23 @@ struct mr_mask_run {
 
 void mr_mask_run_fini(struct mr_mask_run *run);
 
+/* Of the picture, and of what the operations made of it. */
+struct mr_mask_size {
+    uint32_t width;
+    uint32_t height;
+    uint32_t out_width;
+    uint32_t out_height;
+};
+
 /*
- * Make the mask of a picture of width x height. bytes: a PNG of a palette, or of 8 or 16 bits of
- * grey. steps: what the picture's draws became. out: plan->out_height x plan->out_width elements of
- * the mask's dtype. MR_ERR_DAMAGED: the file is no such PNG, has another size than the picture, or
- * has a value that the dtype cannot hold. MR_ERR_NO_MEMORY.
+ * Make the mask of a picture. bytes: a PNG of a palette, or of 8 or 16 bits of grey. steps: what
+ * the picture's draws became. out: out_height x out_width elements of the rule's dtype.
+ * MR_ERR_DAMAGED: the file is no such PNG, has another size than the picture, or has a value that
+ * the dtype cannot hold. MR_ERR_NO_MEMORY.
  */
-mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_plan *plan,
+mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_rule *rule,
                       const struct mr_codec_limits *limits, const struct mr_geometry_steps *steps,
-                      uint32_t width, uint32_t height, const uint8_t *bytes, size_t len, void *out,
+                      const struct mr_mask_size *size, const uint8_t *bytes, size_t len, void *out,
                       mr_error *error);
 
 #endif

@@ -87,6 +87,10 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
              "+mask(fill=255)" IMAGENET,
      .size = 480},
     {.name = "segmentation_eval", .text = "resize(@:@)+mask(fill=255)" IMAGENET, .size = 520},
+    /* v1's keeps the shape of each image; Pillow resizes the masks. */
+    {.name = "segmentation_eval_v1",
+     .text = "resize(@)+mask(nearest=pil,fill=255)" IMAGENET,
+     .size = 520},
 };
 const uint32_t mr_transform_recipe_count =
     sizeof mr_transform_recipes / sizeof *mr_transform_recipes;
