@@ -116,11 +116,12 @@ def _take_whole(dataset: Dataset, text: str, epoch: int, index: int, seed: int,
     options: dict[str, Any] = {"batch_size": 1, "seed": seed, "layout": "nhwc"}
     try:
         found = _take(dataset, text, epoch, [index], ragged=True, max_row_bytes=room, **options)
-        height, width = found["image.shape"].tolist()[0]
-        text += f"+center_crop({height}:{width})"
-        return _take(dataset, text, epoch, [index], **options)
+        if found.image.dtype == "u8":
+            height, width = found["image.shape"].tolist()[0]
+            text += f"+center_crop({height}:{width})"
     except InvalidError:
-        return _take(dataset, text, epoch, [index], **options)
+        pass
+    return _take(dataset, text, epoch, [index], **options)
 
 
 def plot(loader: Loader, workers: Iterable[int], seconds: float) -> Any:
