@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pinned/slot_extra.h"
+#include "pinned/slot_pad.h"
 #include "transforms/plan_runner.h"
 
 static void set_strides(mr_array *array)
@@ -39,9 +40,17 @@ static void make_flat(mr_array *array)
     array->strides[0] = array->strides[1];
 }
 
+/* The sides of padded rows. */
+static void fill_sides(mr_array *array, const uint32_t padded[2])
+{
+    for (uint32_t i = 1, side = 0; i < array->ndim; i++)
+        if (array->shape[i] == 0)
+            array->shape[i] = padded[side++];
+}
+
 /* The array of a column, without its rows' offsets. */
-static mr_array make_array(const struct mr_column *column, uint32_t n_rows, mr_device device,
-                           void *data)
+static mr_array make_array(const struct mr_column *column, const uint32_t padded[2],
+                           uint32_t n_rows, mr_device device, void *data)
 {
     mr_array array = {.name = column->name,
                       .dtype = (mr_dtype)column->dtype,
@@ -51,6 +60,8 @@ static mr_array make_array(const struct mr_column *column, uint32_t n_rows, mr_d
     array.shape[0] = n_rows;
     for (uint32_t i = 0; i < column->ndim; i++)
         array.shape[i + 1] = column->shape[i];
+    if (column->pads)
+        fill_sides(&array, padded);
     set_strides(&array);
     if (column->has_gaps)
         make_flat(&array);
@@ -65,7 +76,7 @@ static void add_offsets(struct mr_batch *batch, const struct mr_column *column, 
     values->strides[0] = 0;
     values->row_offsets = offsets;
     mr_array *array = &batch->arrays[batch->n_arrays++];
-    *array = make_array(&rows, n_rows + 1, values->device, offsets);
+    *array = make_array(&rows, NULL, n_rows + 1, values->device, offsets);
     array->name = column->offsets_name;
 }
 
@@ -73,16 +84,19 @@ static void add_offsets(struct mr_batch *batch, const struct mr_column *column, 
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
     const struct mr_slot_layout *l = &batch->host->shared.control->layout;
+    const uint32_t *padded = batch->whole->padded;
     batch->n_rows = at->n_rows;
-    batch->arrays[0] =
-        make_array(&l->columns.column[MR_COLUMN_IMAGE], at->n_rows, at->image_device, at->image);
+    batch->arrays[0] = make_array(&l->columns.column[MR_COLUMN_IMAGE], padded, at->n_rows,
+                                  at->image_device, at->image);
     batch->n_arrays = 1;
     for (uint32_t i = MR_COLUMN_IMAGE + 1; i < l->columns.n; i++) {
         const struct mr_column *column = &l->columns.column[i];
         bool is_ragged = mr_column_is_ragged(column);
-        uint64_t first = is_ragged ? 0 : at->first_row * column->row_bytes;
+        uint64_t row_bytes =
+            column->pads ? mr_slot_pad_row_bytes(column, padded) : column->row_bytes;
+        uint64_t first = is_ragged ? 0 : at->first_row * row_bytes;
         mr_array *array = &batch->arrays[batch->n_arrays++];
-        *array = make_array(column, at->n_rows, at->label_device,
+        *array = make_array(column, padded, at->n_rows, at->label_device,
                             at->small + (column->off - l->small_off) + first);
         if (!is_ragged)
             continue;
@@ -199,6 +213,8 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
     batch->n_rows = atomic_load_explicit(&view.slot->n_places, memory_order_relaxed);
     batch->n_valid = count_valid(&view, 0, batch->n_rows);
     mr_slot_extra_join(&view, batch->n_rows);
+    mr_slot_pad_rows(&view, batch->n_rows);
+    memcpy(batch->padded, view.slot->padded, sizeof batch->padded);
     measure_values(batch, &view, batch->n_rows);
     place_rows(&view, 0, batch->n_rows);
     batch->n_warnings = atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);

@@ -9,29 +9,38 @@
 
 #include "transforms/plan_runner.h"
 
-/* The rows of a column have gaps: add the column that says where they begin. */
-static void add_starts(struct mr_columns *columns, struct mr_column *rows, const char *name)
+enum { MASK_PADDING = 255 }; /* what losses ignore, as in torchvision's references */
+
+/*
+ * The rows of a column differ in size: they have gaps, and the column `starts` says where they
+ * begin, or they are padded.
+ */
+static void add_starts(struct mr_columns *columns, struct mr_column *rows, const char *starts,
+                       bool pads)
 {
+    rows->pads = pads;
+    if (pads)
+        return;
     rows->has_gaps = 1;
     rows->starts = columns->n;
-    mr_columns_add(columns, name, MR_I64, 0, NULL);
+    mr_columns_add(columns, starts, MR_I64, 0, NULL);
 }
 
 static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *kind,
-                      uint64_t sample_bytes, struct mr_columns *columns)
+                      const struct mr_plan *mixed, struct mr_columns *columns)
 {
     static const int64_t geometry[1] = {MR_GEOMETRY_FIELDS}, sides = 2;
     const struct mr_image_form *image = &host->image;
     struct mr_column *samples = mr_columns_add(columns, kind->picture ? "image" : "data",
                                                image->dtype, image->ndim, image->shape);
-    samples->row_bytes = sample_bytes;
+    samples->row_bytes = mixed->out_bytes;
     mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
     mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
     mr_columns_add(columns, "mask", MR_U8, 0, NULL);
     mr_columns_add(columns, "geometry", MR_I32, 1, geometry);
-    if (host->options.ragged) {
+    if (mixed->keeps_size) {
         mr_columns_add(columns, "image.shape", MR_I32, 1, &sides);
-        add_starts(columns, samples, "image.offsets");
+        add_starts(columns, samples, "image.offsets", mixed->max_side != 0);
     }
 }
 
@@ -45,14 +54,18 @@ static void add_mixing(int64_t n_classes, struct mr_columns *columns)
 
 static void add_mask(const struct mr_plan *plan, struct mr_columns *columns)
 {
+    const bool pads = plan->max_side != 0;
     const int64_t shape[2] = {plan->out_height, plan->out_width};
-    const int64_t most_pixels = plan->out_shape[0] / plan->channels;
-    mr_dtype dtype = (mr_dtype)plan->mask.dtype;
-    if (plan->keeps_size)
-        add_starts(columns, mr_columns_add(columns, "mask_image", dtype, 1, &most_pixels),
-                   "mask_image.offsets");
-    else
-        mr_columns_add(columns, "mask_image", dtype, 2, shape);
+    const int64_t most_pixels =
+        (int64_t)(plan->out_bytes / (plan->channels * mr_dtype_size(plan->dtype)));
+    const bool has_gaps = plan->keeps_size && !pads;
+    struct mr_column *mask = mr_columns_add(columns, "mask_image", (mr_dtype)plan->mask.dtype,
+                                            has_gaps ? 1 : 2, has_gaps ? &most_pixels : shape);
+    if (!plan->keeps_size)
+        return;
+    mask->row_bytes = (uint64_t)most_pixels * mr_dtype_size((mr_dtype)mask->dtype);
+    mask->pad_value = MASK_PADDING;
+    add_starts(columns, mask, "mask_image.offsets", pads);
 }
 
 static void add_extra(const struct mr_extra *extra, struct mr_columns *columns)
@@ -88,7 +101,7 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
 {
     const struct mr_sample_kind *kind = &plan->kind;
     *columns_out = (struct mr_columns){0};
-    add_fixed(host, kind, mixed->out_bytes, columns_out);
+    add_fixed(host, kind, mixed, columns_out);
     if (mixed->mix.kind != 0)
         add_mixing((int64_t)host->options.soft_labels, columns_out);
     if (plan->mask.is_used)

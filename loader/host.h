@@ -41,6 +41,7 @@ struct mr_batch {
     uint32_t n_rows;
     uint32_t n_valid;
     uint32_t n_warnings;
+    uint32_t padded[2]; /* height and width of all rows, if they are padded; not in parts */
     uint64_t epoch;
     uint64_t number;
     uint64_t lent_ns; /* for the trace */

@@ -51,8 +51,8 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
         status = check_images(plan_out, o, error);
     if (status == MR_OK)
         status = check_mask(plan_out, error);
-    if (status == MR_OK && o->ragged)
-        status = mr_plan_compile_keep_size(plan_out, o->max_row_bytes, error);
+    if (status == MR_OK && (o->ragged || o->pad_batch != 0))
+        status = mr_plan_compile_keep_size(plan_out, o->max_row_bytes, o->pad_batch, error);
     else if (status == MR_OK && !plan_out->out_known)
         status = mr_image_size_fix(dataset, plan_out, o, error);
     return status;
@@ -66,7 +66,7 @@ static bool is_finished_on_device(const struct mr_host *host, const struct mr_sa
     bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 ||
                    o->pad_channels != 0 || mixes;
     return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes &&
-           !o->ragged; /* a device finishes rows of one size */
+           !o->ragged && o->pad_batch == 0; /* a device finishes rows of one size */
 }
 
 static void store_form(struct mr_host *host, const struct mr_plan *plan)
@@ -120,9 +120,11 @@ static mr_status check_ragged(const mr_loader_options *o, mr_error *error)
     if (!o->ragged && o->max_row_bytes > 0)
         return mr_error_set(error, MR_ERR_INVALID, "max_row_bytes %llu needs ragged",
                             (unsigned long long)o->max_row_bytes);
-    if (o->ragged && o->pad_channels > 0)
-        return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: ragged images are not padded",
-                            o->pad_channels);
+    if (o->ragged && o->pad_batch != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "ragged and pad_batch exclude each other");
+    if ((o->ragged || o->pad_batch != 0) && o->pad_channels > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u excludes %s", o->pad_channels,
+                            o->ragged ? "ragged" : "pad_batch");
     return MR_OK;
 }
 

@@ -54,6 +54,12 @@ struct mr_column {
     uint32_t has_gaps;
     uint32_t starts; /* with gaps: the column that says where the rows begin */
     /*
+     * 1: rows differ in height and width, which are 0 in `shape`, and are padded to their batch's
+     * largest before it is lent (slot_pad.h). Only images and masks.
+     */
+    uint32_t pads;
+    uint32_t pad_value;
+    /*
      * From row to row in a slot. For images it can differ from the lent row, which a device makes.
      * If rows differ in length, it is the longest row that is allowed.
      */

@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "pinned/buffer.h"
 #include "pinned/slot_extra.h"
+#include "pinned/slot_pad.h"
 
 struct mr_copier {
     struct mr_buffer_shape shape;
@@ -279,12 +280,15 @@ static mr_status copy_rows(struct mr_copier *copier, struct mr_buffer *buffer,
                            uint8_t *out, mr_error *error)
 {
     const struct mr_slot_layout *layout = copier->shape.layout;
-    if (layout->columns.column[MR_COLUMN_IMAGE].has_gaps)
+    const struct mr_column *images = &layout->columns.column[MR_COLUMN_IMAGE];
+    if (images->has_gaps)
         return copy_used(copier, buffer, handle, part, out, error);
-    uint64_t len = part->n_rows * layout->sample_bytes;
+    uint64_t row_bytes = images->pads ? mr_slot_pad_row_bytes(images, buffer->slot.slot->padded)
+                                      : layout->sample_bytes;
+    uint64_t len = part->n_rows * row_bytes;
     buffer->bytes += len;
-    return handle->ops->copy_in(
-        handle, out, buffer->slot.data + part->first_row * layout->sample_bytes, len, error);
+    return handle->ops->copy_in(handle, out, buffer->slot.data + part->first_row * row_bytes, len,
+                                error);
 }
 
 /*

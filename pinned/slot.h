@@ -84,7 +84,9 @@ struct mr_slot {
     _Atomic int32_t missing;
     _Atomic uint32_t n_errors;   /* errors, recorded or without a free record */
     _Atomic uint32_t n_warnings; /* decoder warnings for its samples */
-    uint32_t spare[5];
+    uint32_t padded[2]; /* of a filled slot: height and width of its rows, if they are padded; host
+                           only */
+    uint32_t spare[3];
 };
 static_assert(sizeof(struct mr_slot) == 72,
               "the book's head is shared between builds of one version");

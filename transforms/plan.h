@@ -153,6 +153,7 @@ struct mr_plan {
     int64_t out_shape[MR_MAX_NDIM - 1]; /* as laid out: C,H,W or H,W,C */
     uint64_t out_bytes;                 /* of one sample; the most, if it keeps its size */
     uint32_t keeps_size; /* 1: each picture has the size that its operations give it */
+    uint32_t max_side;   /* of such a picture; 0: only out_bytes limits it */
     uint32_t out_height;
     uint32_t out_width;
     uint32_t channels;        /* of the output: 3, or 1 for raw pictures of one channel */

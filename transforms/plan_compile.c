@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+static const uint64_t MAX_ROW_BYTES = UINT64_C(1) << 31; /* of a picture that keeps its size */
+
 static bool is_image_float(mr_dtype dtype)
 {
     return dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16;
@@ -331,23 +333,42 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }
 
-mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, mr_error *error)
+/* The height and the width of a batch's rows are not known: they are 0. */
+static mr_status pad_to_side(struct mr_plan *plan, uint32_t max_side, mr_error *error)
 {
+    uint64_t pixel_bytes = plan->channels * mr_dtype_size(plan->dtype);
+    plan->max_side = max_side;
+    plan->out_bytes = (uint64_t)max_side * max_side * pixel_bytes;
+    memset(plan->out_shape, 0, sizeof plan->out_shape);
+    plan->out_shape[plan->layout == MR_NCHW ? 0 : 2] = plan->channels;
+    if (plan->out_bytes <= MAX_ROW_BYTES)
+        return MR_OK;
+    return mr_error_set(
+        error, MR_ERR_INVALID, "pad_batch %u: an image may have %llu bytes, and the limit is %llu",
+        max_side, (unsigned long long)plan->out_bytes, (unsigned long long)MAX_ROW_BYTES);
+}
+
+mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, uint32_t max_side,
+                                    mr_error *error)
+{
+    const char *name = max_side ? "pad_batch" : "ragged";
     if (!plan->kind.encoded)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "ragged cannot be applied: the samples are not encoded images");
+                            "%s cannot be applied: the samples are not encoded images", name);
     const struct mr_op *refused = plan->mix.kind != 0 ? &plan->mix : &plan->erase;
     if (refused->kind != 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s cannot be applied: ragged images differ in size",
-                            mr_transform_op_name(refused));
+                            "%s cannot be applied with %s: the images differ in size",
+                            mr_transform_op_name(refused), name);
+    plan->keeps_size = 1;
+    plan->out_known = 1;
+    if (max_side)
+        return pad_to_side(plan, max_side, error);
     size_t element = mr_dtype_size(plan->dtype);
     if (max_bytes % element != 0)
         return mr_error_set(error, MR_ERR_INVALID,
                             "max_row_bytes %llu is not a multiple of %s's %zu bytes",
                             (unsigned long long)max_bytes, mr_dtype_name(plan->dtype), element);
-    plan->keeps_size = 1;
-    plan->out_known = 1;
     plan->out_ndim = 1;
     plan->out_shape[0] = (int64_t)(max_bytes / element);
     plan->out_bytes = max_bytes;

@@ -24,8 +24,10 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
 
 /*
  * Instead: let each picture have the size that its operations give it. A picture of more than
- * max_bytes is damaged. MR_ERR_INVALID names what is only possible for pictures of one size.
+ * max_bytes is damaged; or, if max_side is not 0, one with a larger side. MR_ERR_INVALID names what
+ * is only possible for pictures of one size.
  */
-mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, mr_error *error);
+mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, uint32_t max_side,
+                                    mr_error *error);
 
 #endif

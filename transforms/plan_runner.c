@@ -273,6 +273,10 @@ bool mr_plan_runner_is_other_size(const mr_error *error)
 /* A picture that keeps its size must fit into a row. No side is above MR_MAX_RESIZED. */
 static mr_status check_room(const struct mr_plan *plan, const struct mr_box *made, mr_error *error)
 {
+    if (plan->max_side && (made->width > plan->max_side || made->height > plan->max_side))
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the output is %lldx%lld; pad_batch allows sides of %u",
+                            (long long)made->width, (long long)made->height, plan->max_side);
     uint64_t bytes = (uint64_t)made->width * (uint64_t)made->height * plan->channels *
                      mr_dtype_size(plan->dtype);
     if (bytes <= plan->out_bytes)

@@ -115,6 +115,8 @@ pub struct mr_loader_options {
     pub cache_form: u32,
     pub cache: *const ::std::os::raw::c_char,
     pub cache_bytes: u64,
+    pub pad_batch: u32,
+    pub reserved_images: [u8; 4usize],
 }
 
 #[link(name = "millrace")]
@@ -198,7 +200,7 @@ fn bindgen_test_layout_mr_loader_options() {
     let it = ::std::mem::MaybeUninit::<mr_loader_options>::uninit();
     let ptr = it.as_ptr();
     let at = |field: *const u8| field as usize - ptr as usize;
-    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 272usize);
+    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 280usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).struct_size) }.cast()), 0usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).batch_size) }.cast()), 8usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).dtype) }.cast()), 12usize);
@@ -259,4 +261,6 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_form) }.cast()), 252usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache) }.cast()), 256usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_bytes) }.cast()), 264usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).pad_batch) }.cast()), 272usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_images) }.cast()), 276usize);
 }

@@ -186,6 +186,15 @@ typedef struct mr_loader_options {
                                 later epochs, later runs and other loaders; created if it does not
                                 exist; NULL or "": no cache (docs/cache.md) */
     uint64_t cache_bytes;    /* limit on the size of the cache; 0: the free space of the disk */
+
+    /* Images of different sizes */
+    uint32_t pad_batch;         /* instead of ragged: pad the images of a batch at the right and at
+                                   the bottom to its largest height and width, with 0, and masks
+                                   with 255. The largest side of an image, 1 to 65535; an image with
+                                   a larger side is damaged. "image.shape" has the images' own sizes
+                                   (batch.h). A batch has room for batch_size images whose sides are
+                                   pad_batch. 0: images have one size */
+    uint8_t reserved_images[4]; /* 0 */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16

@@ -190,9 +190,10 @@ static void store_size(const struct mr_sample_maker *maker, const struct mr_samp
     int32_t *shape = mr_slot_row(&job->view, MR_COLUMN_IMAGE_SHAPE, job->place);
     shape[0] = (int32_t)height;
     shape[1] = (int32_t)width;
-    mr_slot_extra_lengths(&job->view, MR_COLUMN_IMAGE)[job->place] =
-        height * width * maker->control->plan.channels *
-        (uint32_t)mr_dtype_size(maker->control->plan.dtype);
+    if (job->view.layout->columns.column[MR_COLUMN_IMAGE].has_gaps)
+        mr_slot_extra_lengths(&job->view, MR_COLUMN_IMAGE)[job->place] =
+            height * width * maker->control->plan.channels *
+            (uint32_t)mr_dtype_size(maker->control->plan.dtype);
 }
 
 static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sample_job *job,
@@ -457,7 +458,7 @@ static void fill_hole(const struct mr_slot_view *view, uint32_t column, uint32_t
         mr_slot_extra_put(view, column, place, NULL, 0);
     else if (c->hole == MR_HOLE_WANTED)
         memcpy(mr_slot_row(view, column, place), &want, sizeof want);
-    else if (!c->has_gaps)
+    else if (!c->has_gaps && !c->pads)
         memset(mr_slot_row(view, column, place), 0, c->row_bytes);
 }
 

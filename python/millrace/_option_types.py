@@ -66,3 +66,4 @@ class LoaderOptions(TypedDict, total=False):
     cache_form: Literal["auto", "index", "dct"] | None
     cache: str | os.PathLike[str] | None
     cache_bytes: int | str | None
+    pad_batch: int | None

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Images that keep their sizes. The oracle is the codec: each row has the pixels of its whole file,
- * at the place that "image.offsets" and "image.shape" give, on every device and in every part.
+ * at the place that "image.offsets" and "image.shape" give, or padded with zeros to the largest
+ * height and width of the batch, on every device and in every part.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@
 #include "tests/support/images.h"
 #include "transforms/codec.h"
 
-enum { N = 40, BATCH = 7, BAD = 5, LARGE = 9, MOST = 90 * 70 * 3, MAX_ROWS = 8 };
+enum { N = 40, BATCH = 7, BAD = 5, LARGE = 9, SIDE = 90, MOST = SIDE * 70 * 3, MAX_ROWS = 8 };
 
 /* How the rows are stored. */
 static const struct form {
@@ -109,6 +110,15 @@ static mr_loader_options make_options(uint32_t num_workers, const struct form *f
     o.max_row_bytes = MOST * mr_dtype_size(form->dtype);
     o.num_workers = num_workers;
     mr_test_set_devices(&o);
+    return o;
+}
+
+static mr_loader_options padding_options(uint32_t num_workers, const struct form *form)
+{
+    mr_loader_options o = make_options(num_workers, form);
+    o.ragged = false;
+    o.max_row_bytes = 0;
+    o.pad_batch = SIDE;
     return o;
 }
 
@@ -215,13 +225,12 @@ static void each_row_has_the_pixels_and_the_size_of_its_file(void **state)
     }
 }
 
-static void an_image_larger_than_a_row_is_named(void **state)
+/* An epoch in order has two failures; the second one is of the large image. */
+static void expect_too_large(mr_loader_options o, const char *words)
 {
-    (void)state;
     mr_dataset *dataset;
     mr_batch *batch;
     mr_status status;
-    mr_loader_options o = make_options(2, &forms[0]);
     o.on_error = MR_ON_ERROR_FAIL;
     o.no_shuffle = true;
     mr_loader *loader = make_loader(&o, &dataset);
@@ -233,12 +242,19 @@ static void an_image_larger_than_a_row_is_named(void **state)
         }
         assert_int_equal(status, MR_ERR_DAMAGED);
         if (n_failed++ == 1)
-            assert_words(mr_loader_error(loader)->text,
-                         "009.jpg (index 9): the output is 91x70, 19110 bytes; max_row_bytes is "
-                         "18900");
+            assert_words(mr_loader_error(loader)->text, words);
     }
     assert_int_equal(n_failed, 2);
     drop_loader(loader, dataset);
+}
+
+static void an_image_larger_than_a_row_is_named(void **state)
+{
+    (void)state;
+    expect_too_large(make_options(2, &forms[0]), "009.jpg (index 9): the output is 91x70, 19110 "
+                                                 "bytes; max_row_bytes is 18900");
+    expect_too_large(padding_options(2, &forms[1]),
+                     "009.jpg (index 9): the output is 91x70; pad_batch allows sides of 90");
 }
 
 static void a_tensor_has_one_dimension_and_a_copy_the_same_bytes(void **state)
@@ -290,6 +306,109 @@ static void a_job_that_is_killed_and_continued_has_all_rows(void **state)
     drop_loader(loader, dataset);
 }
 
+/* The padded row of sample i; zeros if it is damaged. */
+static void check_padded_row(const struct form *form, const uint8_t *row, int64_t i, int64_t height,
+                             int64_t width)
+{
+    uint8_t element[4];
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            for (int64_t c = 0; c < 3; c++) {
+                bool inside = pixels[i] && y < shapes[i][0] && x < shapes[i][1];
+                uint8_t value = inside ? pixels[i][(y * shapes[i][1] + x) * 3 + c] : 0;
+                size_t size = convert(form, value, element);
+                int64_t at = form->layout == MR_NCHW ? (c * height + y) * width + x
+                                                     : (y * width + x) * 3 + c;
+                assert_memory_equal(row + (size_t)at * size, element, size);
+            }
+}
+
+/* height and width: of the largest rows of the whole batch. */
+static void check_padded_part(const mr_batch *part, const struct form *form, int64_t height,
+                              int64_t width)
+{
+    const bool planes = form->layout == MR_NCHW;
+    const mr_array *array = mr_batch_array(part, "image");
+    const int64_t *index = mr_test_data(part, "index");
+    const int32_t(*shape)[2] = mr_test_data(part, "image.shape");
+    assert_null(mr_batch_array(part, "image.offsets"));
+    assert_int_equal(array->ndim, 4);
+    assert_int_equal(array->dtype, form->dtype);
+    assert_int_equal(array->shape[0], mr_batch_size(part));
+    assert_int_equal(array->shape[planes ? 1 : 3], 3);
+    assert_int_equal(array->shape[planes ? 2 : 1], height);
+    assert_int_equal(array->shape[planes ? 3 : 2], width);
+    assert_int_equal(array->strides[0], 3 * height * width * (int)mr_dtype_size(form->dtype));
+    const uint8_t *image = mr_test_bytes(array);
+    for (uint32_t i = 0; i < mr_batch_size(part); i++) {
+        assert_int_equal(shape[i][0], pixels[index[i]] ? shapes[index[i]][0] : 0);
+        assert_int_equal(shape[i][1], pixels[index[i]] ? shapes[index[i]][1] : 0);
+        check_padded_row(form, image + i * array->strides[0], index[i], height, width);
+    }
+}
+
+static void check_padded_batch(mr_batch *batch, const struct form *form)
+{
+    int64_t height = 0, width = 0;
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
+        mr_batch *part = mr_batch_part(batch, p);
+        const int64_t *index = mr_test_data(part, "index");
+        for (uint32_t i = 0; i < mr_batch_size(part); i++) {
+            const int32_t *shape = shapes[index[i]];
+            height = pixels[index[i]] && shape[0] > height ? shape[0] : height;
+            width = pixels[index[i]] && shape[1] > width ? shape[1] : width;
+        }
+    }
+    for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++)
+        check_padded_part(mr_batch_part(batch, p), form, height, width);
+}
+
+static void a_padded_batch_has_its_largest_height_and_width(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
+    for (size_t k = 0; k < N_FORMS * (sizeof workers / sizeof *workers); k++) {
+        mr_dataset *dataset;
+        mr_batch *batch;
+        const struct form *form = &forms[k % N_FORMS];
+        mr_loader_options o = padding_options(workers[k / N_FORMS], form);
+        o.batch_size = k % 2 ? BATCH : 1;
+        mr_loader *loader = make_loader(&o, &dataset);
+        uint32_t n = 0;
+        while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+            check_padded_batch(batch, form);
+            n += mr_batch_valid(batch);
+            mr_batch_release(batch);
+        }
+        assert_int_equal(n, N - 2);
+        drop_loader(loader, dataset);
+    }
+}
+
+static void a_tensor_and_a_copy_have_the_padded_shape(void **state)
+{
+    (void)state;
+    mr_dataset *dataset;
+    mr_batch *batch, *copy;
+    struct DLManagedTensor *tensor;
+    mr_loader_options o = padding_options(2, &forms[2]);
+    mr_loader *loader = make_loader(&o, &dataset);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    mr_batch *part = mr_batch_part(batch, 0);
+    const mr_array *array = mr_batch_array(part, "image");
+    assert_int_equal(mr_batch_to_dlpack(part, "image", NULL, &tensor), MR_OK);
+    assert_int_equal(tensor->dl_tensor.ndim, 4);
+    assert_memory_equal(tensor->dl_tensor.shape, array->shape, 4 * sizeof *array->shape);
+    tensor->deleter(tensor);
+    bool on_host = mr_test_device().kind == MR_DEVICE_HOST && mr_batch_n_parts(batch) == 1;
+    assert_int_equal(mr_batch_copy(batch, &copy), on_host ? MR_OK : MR_ERR_UNSUPPORTED);
+    mr_batch_release(batch);
+    drop_loader(loader, dataset);
+    if (on_host)
+        check_padded_batch(copy, &forms[2]);
+    mr_batch_release(copy);
+}
+
 static void expect_refusal(const char *transform, const mr_loader_options *o, const char *words)
 {
     char spec[256];
@@ -312,15 +431,25 @@ static void what_needs_equal_rows_is_refused_by_name(void **state)
     o.max_row_bytes = 4 * MOST + 2;
     expect_refusal("none", &o, "max_row_bytes 75602 is not a multiple of f32's 4 bytes");
     expect_refusal("normalize(0.5,0.5)+random_erasing()", &o,
-                   "random_erasing cannot be applied: ragged images differ in size");
+                   "random_erasing cannot be applied with ragged: the images differ in size");
     o = make_options(MR_NO_WORKERS, &forms[0]);
     expect_refusal("timm_mixup()", &o,
-                   "timm_mixup cannot be applied: ragged images differ in size");
+                   "timm_mixup cannot be applied with ragged: the images differ in size");
     o.max_row_bytes = 0;
     expect_refusal("none", &o, "ragged needs max_row_bytes");
     o.ragged = false;
     o.max_row_bytes = 100;
     expect_refusal("none", &o, "max_row_bytes 100 needs ragged");
+    o = padding_options(MR_NO_WORKERS, &forms[2]);
+    expect_refusal("timm_mixup()", &o,
+                   "timm_mixup cannot be applied with pad_batch: the images differ in size");
+    o.max_row_bytes = 100;
+    expect_refusal("none", &o, "max_row_bytes 100 needs ragged");
+    o.ragged = true;
+    expect_refusal("none", &o, "ragged and pad_batch exclude each other");
+    o = padding_options(MR_NO_WORKERS, &forms[2]);
+    o.pad_batch = 20000;
+    expect_refusal("none", &o, "pad_batch 20000: an image may have 4800000000 bytes");
 }
 
 int main(void)
@@ -330,6 +459,8 @@ int main(void)
         cmocka_unit_test(an_image_larger_than_a_row_is_named),
         cmocka_unit_test(a_tensor_has_one_dimension_and_a_copy_the_same_bytes),
         cmocka_unit_test(a_job_that_is_killed_and_continued_has_all_rows),
+        cmocka_unit_test(a_padded_batch_has_its_largest_height_and_width),
+        cmocka_unit_test(a_tensor_and_a_copy_have_the_padded_shape),
         cmocka_unit_test(what_needs_equal_rows_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -92,3 +92,29 @@ def test_an_evaluation_of_segmentation_is_torchvisions(photos, make_loader, num_
                 assert mine.tobytes() == reference.tobytes()
             n += 1
     assert n == 12
+
+
+def collate(tensors, fill):
+    """cat_list() of references/segmentation/utils.py, from its rule."""
+    torch = module("torch")
+    largest = [max(sides) for sides in zip(*(tensor.shape for tensor in tensors))]
+    batch = torch.full((len(tensors), *largest), fill, dtype=tensors[0].dtype)
+    for row, tensor in zip(batch, tensors):
+        row[..., :tensor.shape[-2], :tensor.shape[-1]] = tensor
+    return batch.numpy()
+
+
+@needs_torchvision
+@pytest.mark.parametrize("num_workers", [0, 1, 8])
+def test_padded_batches_are_those_of_the_references_collate(photos, make_loader, num_workers):
+    torch = module("torch")
+    spec, pairs = photos
+    for batch in make_loader(EVAL_V1, spec, dtype="f32", pad_batch=130, batch_size=5,
+                             num_workers=num_workers):
+        images, masks = zip(*(preset_v1(pairs[i], 40) for i in batch.index.tolist()))
+        for mine, tensors, fill in ((batch.image, images, 0), (batch["mask_image"], masks, 255)):
+            expected = collate([torch.from_numpy(tensor.copy()) for tensor in tensors], fill)
+            assert mine.shape == expected.shape
+            assert numpy.asarray(mine).tobytes() == expected.tobytes()
+        shapes = numpy.asarray(batch["image.shape"]).tolist()
+        assert shapes == [list(mask.shape) for mask in masks]

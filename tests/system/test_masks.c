@@ -172,6 +172,19 @@ static int64_t find_mask(const mr_batch *part, const mr_array *masks, int64_t ro
     return ((const int64_t *)mr_test_data(part, "mask_image.offsets"))[row];
 }
 
+/* Places beyond the image are 255. Sets the size of the image. */
+static void check_padding(const mr_batch *part, const mr_array *masks, int64_t row, int64_t *height,
+                          int64_t *width)
+{
+    const int32_t *shape = (const int32_t *)mr_test_data(part, "image.shape") + 2 * row;
+    for (int64_t y = 0; y < *height; y++)
+        for (int64_t x = 0; x < *width; x++)
+            if (y >= shape[0] || x >= shape[1])
+                assert_int_equal(element(masks, (row * *height + y) * *width + x), 255);
+    *height = shape[0];
+    *width = shape[1];
+}
+
 /* A crop, or a crop and a resize, then flips, as the geometry of the row says. */
 static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
 {
@@ -181,7 +194,9 @@ static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
     struct mr_test_png mask = mask_of(index);
     int64_t height, width;
     assert_non_null(masks);
-    int64_t first = find_mask(part, masks, row, &height, &width);
+    int64_t first = find_mask(part, masks, row, &height, &width), line = width;
+    if (masks->ndim == 3 && mr_batch_array(part, "image.shape"))
+        check_padding(part, masks, row, &height, &width);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++) {
             int64_t out_x = g[6] ? width - 1 - x : x, out_y = g[7] ? height - 1 - y : y;
@@ -189,7 +204,7 @@ static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
             int64_t in_y = g[3] + nearest(g[5], height, out_y);
             bool inside = in_x >= 0 && in_y >= 0 && in_x < mask.width && in_y < mask.height;
             int64_t want = inside ? mr_test_png_value(&mask, (uint32_t)in_x, (uint32_t)in_y) : FILL;
-            int64_t got = element(masks, first + y * width + x);
+            int64_t got = element(masks, first + y * line + x);
             if (got != want)
                 fail_msg("sample %d at %d,%d: %d instead of %d", (int)index, (int)x, (int)y,
                          (int)got, (int)want);
@@ -256,7 +271,7 @@ static void every_dtype_and_rule(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void masks_of_ragged_images_have_their_sizes(void **state)
+static void masks_of_images_of_different_sizes(void **state)
 {
     (void)state;
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
@@ -270,6 +285,12 @@ static void masks_of_ragged_images_have_their_sizes(void **state)
             o.max_row_bytes = MOST_PIXELS * 3 * mr_dtype_size((mr_dtype)o.dtype);
             check_epoch(dataset, "random_resize(20,60)+hflip+vflip+mask()", &o, torch_nearest);
             check_epoch(dataset, "hflip+mask(dtype=i64)", &o, torch_nearest);
+            o.ragged = false;
+            o.max_row_bytes = 0;
+            o.pad_batch = 110;
+            check_epoch(dataset, "random_resize(20,60)+hflip+vflip+mask()", &o, torch_nearest);
+            check_epoch(dataset, "hflip+mask(dtype=i64)", &o, torch_nearest);
+            check_epoch(dataset, "vflip+mask(dtype=i16)", &o, torch_nearest);
         }
         mr_dataset_destroy(dataset);
     }
@@ -446,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_move_with_their_pictures_from_every_source),
         cmocka_unit_test(every_dtype_and_rule),
-        cmocka_unit_test(masks_of_ragged_images_have_their_sizes),
+        cmocka_unit_test(masks_of_images_of_different_sizes),
         cmocka_unit_test(a_cache_changes_nothing),
         cmocka_unit_test(a_wrong_mask_is_damage_of_its_sample),
         cmocka_unit_test(rows_without_a_sample_are_zeros),
