@@ -144,6 +144,24 @@ static void put_pad(struct listing *l, const struct mr_op *op, const double bord
              l->image.height + (int64_t)(border[1] + border[3]));
 }
 
+/* Cut off what is outside the box, then pad what the image lacks. */
+static void put_window(struct listing *l, const struct mr_geometry_step *step)
+{
+    struct mr_box box = step->box;
+    int64_t left = box.x < 0 ? -box.x : 0, top = box.y < 0 ? -box.y : 0;
+    int64_t x = box.x + left, y = box.y + top, width = box.width - left, height = box.height - top;
+    int64_t right = x + width - l->image.width, bottom = y + height - l->image.height;
+    right = right > 0 ? right : 0;
+    bottom = bottom > 0 ? bottom : 0;
+    const double args[] = {(double)y, (double)x, (double)(height - bottom),
+                           (double)(width - right)};
+    if (x > 0 || y > 0 || !has_size(l, width - right, height - bottom))
+        put_function(l, "crop", box_args, args);
+    set_size(l, width - right, height - bottom);
+    put_pad(l, step->op,
+            (const double[4]){(double)left, (double)top, (double)right, (double)bottom});
+}
+
 /* torchvision pads first, then crops the result. */
 static void put_random_crop(struct listing *l, const struct mr_geometry_step *step)
 {
@@ -179,15 +197,19 @@ static void put_step(struct listing *l, const struct mr_geometry_step *step,
     case MR_OP_RANDOM_RESIZED_CROP: put_resized_crop(l, step); break;
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RANDOM_RESIZE:
+    case MR_OP_RANDOM_SHORTEST_SIZE:
+    case MR_OP_SCALE_JITTER:
     case MR_OP_RESIZE: put_resize(l, step); break;
+    case MR_OP_LETTERBOX:
+        put_resize(l, step);
+        put_window(l, step);
+        break;
     case MR_OP_CENTER_CROP: put_center_crop(l, step); break;
     case MR_OP_RANDOM_CROP: put_random_crop(l, step); break;
-    case MR_OP_PAD: put_pad(l, step->op, step->op->border); break;
+    case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
-        put_pad(l, step->op,
-                (const double[4]){0, 0, (double)(step->box.width - step->width),
-                                  (double)(step->box.height - step->height)});
-        break;
+    case MR_OP_FIXED_SIZE_CROP:
+    case MR_OP_RANDOM_ZOOM_OUT: put_window(l, step); break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP:
         if (step->flips)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes torchvision's draws and boxes, and folds them into stages. A crop is final: what a later
- * crop shows beyond it is zero, not the pixels that were there. A flip before a resize is not the
- * same as one after it.
+ * crop shows beyond it is its fill, not the pixels that were there. A flip before a resize is not
+ * the same as one after it.
  *
  * Invariant: trim_stages() shrinks each stage's output to what the next stage reads. What the
  * operations asked for is saved before it runs.
@@ -10,6 +10,7 @@
 #include "transforms/geometry.h"
 
 #include "transforms/axis.h"
+#include "transforms/geometry_detection.h"
 #include "transforms/image_params.h"
 
 #include <math.h>
@@ -66,10 +67,19 @@ static struct mr_box undo_flips(const struct mr_stage *s, struct mr_box box)
     return box;
 }
 
-/* box: in pixels of the image so far; may reach outside. */
-static void fold_crop(struct mr_geometry *g, struct mr_box box)
+/* box: in pixels of the image so far; what it shows outside gets the color. */
+static void fold_crop(struct mr_geometry *g, struct mr_box box, const uint8_t fill[3])
 {
     struct mr_stage *s = last_stage(g);
+    struct mr_box image = whole_box(s->window.width, s->window.height);
+    bool is_inside = same_box(intersect_boxes(box, image), box);
+    bool is_other = !same_box(s->live, s->window) && memcmp(s->fill, fill, sizeof s->fill) != 0;
+    if (!is_inside && is_other) {
+        add_stage(g, image.width, image.height);
+        s = last_stage(g);
+    }
+    if (!is_inside)
+        memcpy(s->fill, fill, sizeof s->fill);
     s->window = undo_flips(s, box);
     s->live = intersect_boxes(s->live, s->window);
 }
@@ -99,10 +109,8 @@ static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, stru
 {
     struct mr_stage *s = last_stage(g);
     struct mr_box image = whole_box(s->window.width, s->window.height);
-    bool has_fill = op->fill[0] || op->fill[1] || op->fill[2];
-    if (same_box(intersect_boxes(box, image), box) ||
-        (op->padding_mode == MR_PADDING_CONSTANT && !has_fill)) {
-        fold_crop(g, box);
+    if (op->padding_mode == MR_PADDING_CONSTANT || same_box(intersect_boxes(box, image), box)) {
+        fold_crop(g, box, op->fill);
         return;
     }
     if (is_resampled(s) || s->hflip || s->vflip || s->is_padded || !same_box(s->live, image) ||
@@ -112,7 +120,6 @@ static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, stru
     }
     s->is_padded = true;
     s->padding_mode = (enum mr_padding_mode)op->padding_mode;
-    memcpy(s->fill, op->fill, sizeof s->fill);
     s->window = s->live = box;
 }
 
@@ -313,6 +320,11 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
         status = check_pad(op, step->width, step->height, error);
         step->box = padded_box(op, step->width, step->height);
         break;
+    case MR_OP_RANDOM_SHORTEST_SIZE:
+    case MR_OP_SCALE_JITTER:
+    case MR_OP_FIXED_SIZE_CROP:
+    case MR_OP_RANDOM_ZOOM_OUT:
+    case MR_OP_LETTERBOX: status = mr_geometry_detection_draw(step, rng, error); break;
     /* torch compares an f32 with p, so p is rounded to f32. */
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: step->flips = mr_rng_chance(rng, (double)(float)op->p); break;
@@ -325,20 +337,29 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
 
 static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step)
 {
+    static const uint8_t black[3] = {0};
     switch ((enum mr_op_kind)step->op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP:
-        fold_crop(g, step->box);
+        fold_crop(g, step->box, black);
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         break;
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RANDOM_RESIZE:
+    case MR_OP_RANDOM_SHORTEST_SIZE:
+    case MR_OP_SCALE_JITTER:
     case MR_OP_RESIZE:
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         break;
-    case MR_OP_CENTER_CROP: fold_crop(g, step->box); break;
+    case MR_OP_LETTERBOX:
+        fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
+        fold_padded_crop(g, step->op, step->box);
+        break;
+    case MR_OP_CENTER_CROP: fold_crop(g, step->box, black); break;
     case MR_OP_RANDOM_CROP:
     case MR_OP_PAD:
-    case MR_OP_PAD_IF_SMALLER: fold_padded_crop(g, step->op, step->box); break;
+    case MR_OP_PAD_IF_SMALLER:
+    case MR_OP_FIXED_SIZE_CROP:
+    case MR_OP_RANDOM_ZOOM_OUT: fold_padded_crop(g, step->op, step->box); break;
     case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
     case MR_OP_VFLIP: last_stage(g)->vflip ^= step->flips; break;
     default: break;
@@ -376,9 +397,8 @@ static void find_need(struct mr_stage *s)
         mr_padding_span(s->padding_mode, s->source.width, s->live.x, s->live.width, &left, &right);
         mr_padding_span(s->padding_mode, s->source.height, s->live.y, s->live.height, &top,
                         &bottom);
-        if (left < right && top < bottom)
-            s->need =
-                (struct mr_box){.x = left, .y = top, .width = right - left, .height = bottom - top};
+        s->need =
+            (struct mr_box){.x = left, .y = top, .width = right - left, .height = bottom - top};
         return;
     }
     mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width,
@@ -466,7 +486,14 @@ mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_
 static bool sets_size(const struct mr_op *op)
 {
     return op->kind == MR_OP_RANDOM_RESIZED_CROP || op->kind == MR_OP_RESIZE ||
-           op->kind == MR_OP_CENTER_CROP || op->kind == MR_OP_RANDOM_CROP;
+           op->kind == MR_OP_CENTER_CROP || op->kind == MR_OP_RANDOM_CROP ||
+           op->kind == MR_OP_FIXED_SIZE_CROP || op->kind == MR_OP_LETTERBOX;
+}
+
+bool mr_geometry_draws_size(const struct mr_op *op)
+{
+    return op->kind == MR_OP_RANDOM_RESIZE || op->kind == MR_OP_RANDOM_SHORTEST_SIZE ||
+           op->kind == MR_OP_SCALE_JITTER || op->kind == MR_OP_RANDOM_ZOOM_OUT;
 }
 
 /* Can the operation be applied to an image of that size? */
@@ -492,7 +519,7 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
             status = scale_short_side(op->height, op->max_size, &w, &h, error);
         if (status != MR_OK)
             return status;
-        if (op->kind == MR_OP_RANDOM_RESIZE)
+        if (mr_geometry_draws_size(op))
             w = h = 0;
         if ((op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER) && w) {
             struct mr_box box = padded_box(op, w, h);
@@ -517,7 +544,7 @@ uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
         const struct mr_op *op = &plan->ops[i];
         if (sets_size(op))
             image = whole_box(op->width, op->height);
-        else if (op->kind == MR_OP_RESIZE_SHORT || op->kind == MR_OP_RANDOM_RESIZE)
+        else if (op->kind == MR_OP_RESIZE_SHORT || mr_geometry_draws_size(op))
             image = whole_box(0, 0);
         else if ((op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER) && image.width)
             image = padded_box(op, image.width, image.height);

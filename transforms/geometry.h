@@ -5,9 +5,9 @@
  *
  * The operations are folded into as few stages as possible. A stage takes the box `source` of its
  * input, resizes it to resized_width x resized_height, cuts `window` out of the result and flips
- * it. `window` may reach outside the resized source: there it shows zeros, or what the padding mode
- * says. The output is the next stage's input, and only what the next stage reads is made. If calls
- * change the output, all of it is made, and a stage follows.
+ * it. `window` may reach outside the resized source: there it shows a color, or what the padding
+ * mode says. The output is the next stage's input, and only what the next stage reads is made. If
+ * calls change the output, all of it is made, and a stage follows.
  */
 #ifndef TRANSFORMS_GEOMETRY_H
 #define TRANSFORMS_GEOMETRY_H
@@ -21,10 +21,10 @@ struct mr_stage {
     int64_t resized_height;
     enum mr_interpolation interpolation; /* one of the filters */
     struct mr_box window; /* in pixels of the resized source; its size is the output's */
-    struct mr_box live;   /* the part that shows pixels, the rest is zero; width 0 if empty */
+    struct mr_box live;   /* the part that shows pixels; width 0 if empty */
+    uint8_t fill[3];      /* the color of the rest */
     bool is_padded;       /* live may reach outside source, which is then not resampled */
-    enum mr_padding_mode padding_mode; /* what live shows there */
-    uint8_t fill[3];                   /* of MR_PADDING_CONSTANT */
+    enum mr_padding_mode padding_mode; /* what live shows there; never MR_PADDING_CONSTANT */
     struct mr_box need; /* pixels of the input that live is computed from; empty if live is */
     bool hflip;         /* after the window: output column i shows window column
                            width - 1 - i */
@@ -35,9 +35,6 @@ struct mr_stage {
 
 /* An operation adds at most one stage, and there is always a first stage. */
 #define MR_MAX_STAGES (MR_PLAN_MAX_OPS + 1)
-
-/* The longest side of a resized image, whether it is shown or not. */
-#define MR_MAX_RESIZED INT32_MAX
 
 struct mr_geometry {
     struct mr_box crop; /* as mr_geometry_report() reports it */
@@ -58,6 +55,9 @@ mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t 
 mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height,
                              struct mr_rng *rng, struct mr_geometry *geometry_out,
                              struct mr_geometry_steps *steps_out, mr_error *error);
+
+/* Does the size of the image after the operation depend on draws? */
+bool mr_geometry_draws_size(const struct mr_op *op);
 
 /*
  * Size of the output for an image of that size. Makes no draws. A size of 0 means unknown, or drawn

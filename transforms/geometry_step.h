@@ -8,6 +8,9 @@
 
 #include "transforms/plan.h"
 
+/* The longest side of a resized image, whether it is shown or not. */
+#define MR_MAX_RESIZED INT32_MAX
+
 /*
  * In pixels. x and y may be negative if a window reaches outside. The integers are wide, so sums do
  * not overflow.
@@ -24,7 +27,8 @@ struct mr_geometry_step {
     const struct mr_op *op; /* in the plan */
     int64_t width;          /* of the image before it */
     int64_t height;
-    struct mr_box box;     /* of crops, in pixels of that image; may reach outside */
+    struct mr_box box;     /* of crops, in pixels of that image; may reach outside. Of letterbox,
+                              which resizes first, in pixels of the resized image. */
     int64_t resized_width; /* of operations that resize */
     int64_t resized_height;
     enum mr_interpolation interpolation;

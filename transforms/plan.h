@@ -28,6 +28,11 @@ enum mr_op_kind {
     MR_OP_RANDOM_CROP,
     MR_OP_PAD,
     MR_OP_PAD_IF_SMALLER, /* at the right and at the bottom */
+    MR_OP_RANDOM_SHORTEST_SIZE,
+    MR_OP_SCALE_JITTER,
+    MR_OP_FIXED_SIZE_CROP,
+    MR_OP_RANDOM_ZOOM_OUT,
+    MR_OP_LETTERBOX,
     MR_OP_HFLIP,
     MR_OP_VFLIP,
     MR_OP_EXIF,
@@ -62,7 +67,10 @@ struct mr_op {
     uint32_t image_op; /* index in mr_image_ops */
     uint32_t height;
     uint32_t width;
-    uint32_t padding;
+    union {
+        uint32_t padding;
+        uint32_t n_sizes; /* of MR_OP_RANDOM_SHORTEST_SIZE */
+    };
     union {
         struct {
             double p;
@@ -77,9 +85,10 @@ struct mr_op {
             double switch_prob; /* of CutMix, where both are possible */
             double smoothing;   /* of soft labels */
         };
-        double border[4];                  /* of MR_OP_PAD: left, top, right, bottom */
-        double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the structs above, so no byte
-                                              is undefined */
+        double border[4];                   /* of MR_OP_PAD: left, top, right, bottom */
+        double sizes[MR_IMAGE_OP_MAX_ARGS]; /* n_sizes of them */
+        double args[MR_IMAGE_OP_MAX_ARGS];  /* of image_op; as long as the structs above, so no byte
+                                               is undefined */
     };
     uint32_t n_channels;    /* of mean and std, and of fill if it was given */
     uint32_t exact;         /* enum mr_exact */
@@ -90,7 +99,8 @@ struct mr_op {
     uint32_t erase_mode;    /* enum mr_erase_mode */
     union {
         uint32_t count;         /* of random_erasing: the largest number of boxes */
-        uint32_t max_size;      /* of MR_OP_RESIZE_SHORT: of the longer side; 0: any */
+        uint32_t max_size;      /* of the longer side, of MR_OP_RESIZE_SHORT and
+                                   MR_OP_RANDOM_SHORTEST_SIZE; 0: any */
         uint32_t pad_if_needed; /* of random_crop: 1: an image that is too small is padded */
         uint32_t mask_dtype;    /* of MR_OP_MASK, whose fill is `padding`, and whose enum
                                    mr_mask_nearest is `interpolation` */

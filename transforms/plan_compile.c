@@ -160,8 +160,7 @@ static mr_status check_colors(const struct mr_plan *plan, const struct mr_op *op
     const double *args = op->args;
     if (plan->work_channels == 3)
         return MR_OK;
-    bool pads = op->kind == MR_OP_RANDOM_CROP || op->kind == MR_OP_PAD;
-    if (pads && (op->fill[0] != op->fill[1] || op->fill[1] != op->fill[2]))
+    if (op->fill[0] != op->fill[1] || op->fill[1] != op->fill[2])
         return refuse_color(plan, mr_transform_op_name(op), "fill", error);
     if (op->kind != MR_OP_IMAGE)
         return MR_OK;
@@ -316,6 +315,15 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
     return compile_plan(transform, dtype, plan_out, error);
 }
 
+/* The first operation whose output's size is drawn. There is one. */
+static const char *find_drawn_size(const struct mr_plan *plan)
+{
+    const struct mr_op *op = plan->ops;
+    while (!mr_geometry_draws_size(op))
+        op++;
+    return mr_transform_op_name(op);
+}
+
 mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
                                    uint32_t source_height, mr_error *error)
 {
@@ -328,8 +336,9 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
     mr_status status = mr_geometry_size(plan, source_width, source_height, &width, &height, error);
     if (status == MR_OK && width == 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "random_resize gives each image another size; add random_crop(N) or "
-                            "center_crop(N)");
+                            "%s gives each image another size; add random_crop(N) or "
+                            "center_crop(N)",
+                            find_drawn_size(plan));
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }
 

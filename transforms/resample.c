@@ -146,8 +146,7 @@ static int64_t left_of_live(const struct mr_stage *s)
 static void find_output(struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
-    bool any =
-        s->live.width > 0; /* otherwise the row is blank, and zeros are written to all of it */
+    bool any = s->live.width > 0; /* otherwise the row is blank, and all of it is filled */
     uint8_t *first = mr_tensor_write_target(r->writer, 0);
     r->before = any ? (size_t)left_of_live(s) * r->channels : 0;
     r->live_bytes = (size_t)(any ? s->live.width : s->window.width) * r->channels;
@@ -163,17 +162,25 @@ static uint32_t output_row(const struct mr_resample *r, int64_t y)
     return (uint32_t)(r->stage->vflip ? r->stage->window.height - 1 - y : y);
 }
 
+/* Fill len bytes of pixels, at least one. The copied part doubles. */
+static void fill_pixels(const struct mr_resample *r, uint8_t *pixels, size_t len)
+{
+    memcpy(pixels, r->stage->fill, r->channels);
+    for (size_t n = r->channels; n < len; n *= 2)
+        memcpy(pixels + n, pixels, n < len - n ? n : len - n);
+}
+
 /*
- * Start output row y: columns outside the live part become zero. Returns the place of the first
- * live column.
+ * Start output row y: columns outside the live part are filled. Returns the place of the first live
+ * column.
  */
 static uint8_t *open_row(struct mr_resample *r, uint32_t y)
 {
     uint8_t *row = r->out + y * r->out_step;
     if (r->before)
-        memset(row - r->before, 0, r->before);
+        fill_pixels(r, row - r->before, r->before);
     if (r->after)
-        memset(row + r->live_bytes, 0, r->after);
+        fill_pixels(r, row + r->live_bytes, r->after);
     return row;
 }
 
@@ -183,11 +190,11 @@ static void close_row(struct mr_resample *r, uint32_t y)
         mr_tensor_write_commit(r->writer, y);
 }
 
-static void write_zero_rows(struct mr_resample *r, int64_t from, int64_t to)
+static void write_filled_rows(struct mr_resample *r, int64_t from, int64_t to)
 {
     for (int64_t y = from; y < to; y++) {
         uint32_t row = output_row(r, y);
-        memset(open_row(r, row), 0, r->live_bytes);
+        fill_pixels(r, open_row(r, row), r->live_bytes);
         close_row(r, row);
     }
 }
@@ -223,7 +230,7 @@ static void put_copied(struct mr_resample *r, uint32_t i, const uint8_t *row)
 
 /* Padded stages. */
 
-#define NO_PIXEL UINT32_MAX
+#define NO_ROW UINT32_MAX
 
 static void fill_places(const struct mr_stage *s, uint32_t *columns, uint32_t *first,
                         uint32_t *next)
@@ -231,31 +238,17 @@ static void fill_places(const struct mr_stage *s, uint32_t *columns, uint32_t *f
     int64_t left, right, top, bottom;
     mr_padding_span(s->padding_mode, s->source.width, s->live.x, s->live.width, &left, &right);
     mr_padding_span(s->padding_mode, s->source.height, s->live.y, s->live.height, &top, &bottom);
-    for (int64_t i = 0; i < s->live.width; i++) {
-        int64_t place = mr_padding_place(s->padding_mode, s->source.width, s->live.x + i);
-        columns[i] = place < 0 ? NO_PIXEL : (uint32_t)(place - left);
-    }
-    for (int64_t i = 0; i < s->need.height; i++)
-        first[i] = NO_PIXEL;
-    for (int64_t i = s->live.height; i-- > 0;) {
-        int64_t place = mr_padding_place(s->padding_mode, s->source.height, s->live.y + i);
-        uint32_t *chain = place < 0 || s->need.height == 0 ? NULL : &first[place - top];
-        next[i] = chain ? *chain : NO_PIXEL;
-        if (chain)
-            *chain = (uint32_t)i;
-    }
-}
-
-/* Rows of the constant need no input, so they are written at the start. */
-static void write_fill_rows(struct mr_resample *r)
-{
-    const struct mr_stage *s = r->stage;
     for (int64_t i = 0; i < s->live.width; i++)
-        memcpy(r->padded.row + (size_t)i * r->channels, s->fill, r->channels);
-    for (int64_t i = 0; i < s->live.height; i++)
-        if (s->need.height == 0 ||
-            mr_padding_place(s->padding_mode, s->source.height, s->live.y + i) < 0)
-            put_copied(r, (uint32_t)i, r->padded.row);
+        columns[i] =
+            (uint32_t)(mr_padding_place(s->padding_mode, s->source.width, s->live.x + i) - left);
+    for (int64_t i = 0; i < s->need.height; i++)
+        first[i] = NO_ROW;
+    for (int64_t i = s->live.height; i-- > 0;) {
+        uint32_t *chain =
+            &first[mr_padding_place(s->padding_mode, s->source.height, s->live.y + i) - top];
+        next[i] = *chain;
+        *chain = (uint32_t)i;
+    }
 }
 
 static mr_status begin_padded(struct mr_resample *r, mr_error *error)
@@ -273,8 +266,6 @@ static mr_status begin_padded(struct mr_resample *r, mr_error *error)
     p->next = p->first + s->need.height;
     p->row = p->rows.memory;
     fill_places(s, p->columns, p->first, p->next);
-    if (s->padding_mode == MR_PADDING_CONSTANT)
-        write_fill_rows(r);
     return MR_OK;
 }
 
@@ -282,11 +273,8 @@ static mr_status begin_padded(struct mr_resample *r, mr_error *error)
 static void pad_columns(struct mr_resample *r, const uint8_t *row, int64_t from, int64_t to)
 {
     size_t n = r->channels;
-    for (int64_t i = from; i < to; i++) {
-        uint32_t column = r->padded.columns[i];
-        memcpy(r->padded.row + (size_t)i * n,
-               column == NO_PIXEL ? r->stage->fill : row + column * n, n);
-    }
+    for (int64_t i = from; i < to; i++)
+        memcpy(r->padded.row + (size_t)i * n, row + r->padded.columns[i] * n, n);
 }
 
 static int64_t clamp_place(int64_t i, int64_t hi)
@@ -303,14 +291,14 @@ static void push_padded(struct mr_resample *r, const uint8_t *row)
     int64_t left = clamp_place(-s->live.x, s->live.width);
     int64_t right = clamp_place(s->source.width - s->live.x, s->live.width);
     uint32_t i = p->first[r->n_pushed++];
-    if (i == NO_PIXEL)
+    if (i == NO_ROW)
         return;
     pad_columns(r, row, 0, left < right ? left : s->live.width);
     if (left < right) {
         memcpy(p->row + (size_t)left * n, row + p->columns[left] * n, (size_t)(right - left) * n);
         pad_columns(r, row, right, s->live.width);
     }
-    for (; i != NO_PIXEL; i = p->next[i])
+    for (; i != NO_ROW; i = p->next[i])
         put_copied(r, i, p->row);
 }
 
@@ -326,7 +314,7 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
         return MR_OK; /* the writer may have no memory either */
     find_output(r);
     if (stage->live.width == 0) {
-        write_zero_rows(r, 0, stage->window.height);
+        write_filled_rows(r, 0, stage->window.height);
         return MR_OK;
     }
     r->row_bytes = (size_t)stage->need.width * channels;
@@ -340,8 +328,8 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     if (status != MR_OK)
         return status;
     int64_t above = stage->live.y - stage->window.y;
-    write_zero_rows(r, 0, above);
-    write_zero_rows(r, above + stage->live.height, stage->window.height);
+    write_filled_rows(r, 0, above);
+    write_filled_rows(r, above + stage->live.height, stage->window.height);
     return MR_OK;
 }
 

@@ -48,8 +48,8 @@ struct mr_resample {
     struct mr_scratch vertical_tables;
     struct mr_scratch order; /* pointers to them */
     struct padded {          /* of a padded stage */
-        uint32_t *columns;   /* for each live column, the input column that it shows; or NO_PIXEL */
-        uint32_t *first;     /* for each input row, the first live row that shows it; or NO_PIXEL */
+        uint32_t *columns;   /* for each live column, the input column that it shows */
+        uint32_t *first;     /* for each input row, the first live row that shows it; or NO_ROW */
         uint32_t *next;      /* for each live row, the next live row that shows the same */
         uint8_t *row;        /* one live row */
         struct mr_scratch tables;
@@ -60,7 +60,7 @@ struct mr_resample {
 /* The struct starts as zeros. Its memory grows to the largest stage and stays allocated. */
 void mr_resample_fini(struct mr_resample *resample);
 
-/* Start a stage whose output goes to writer. Zeros that no input changes are written now. */
+/* Start a stage whose output goes to writer. Rows that no input changes are written now. */
 mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage,
                             uint32_t channels, struct mr_tensor_writer *writer, mr_error *error);
 

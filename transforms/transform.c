@@ -42,6 +42,11 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_RANDOM_CROP: return "random_crop";
     case MR_OP_PAD: return "pad";
     case MR_OP_PAD_IF_SMALLER: return "pad_if_smaller";
+    case MR_OP_RANDOM_SHORTEST_SIZE: return "random_shortest_size";
+    case MR_OP_SCALE_JITTER: return "scale_jitter";
+    case MR_OP_FIXED_SIZE_CROP: return "fixed_size_crop";
+    case MR_OP_RANDOM_ZOOM_OUT: return "random_zoom_out";
+    case MR_OP_LETTERBOX: return "letterbox";
     case MR_OP_HFLIP: return "hflip";
     case MR_OP_VFLIP: return "vflip";
     case MR_OP_EXIF: return "exif";
@@ -274,13 +279,60 @@ mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],
     return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
 }
 
-mr_status mr_transform_pad_if_smaller(mr_transform *transform, uint32_t height, uint32_t width,
-                                      uint32_t n_fill, const double *fill, mr_error *error)
+mr_status mr_transform_pad_to_size(mr_transform *transform, enum mr_op_kind kind, uint32_t height,
+                                   uint32_t width, enum mr_interpolation interpolation,
+                                   uint32_t n_fill, const double *fill, mr_error *error)
 {
-    struct mr_op op = {
-        .kind = MR_OP_PAD_IF_SMALLER, .height = height, .width = width, .n_channels = n_fill};
+    struct mr_op op = {.kind = kind,
+                       .height = height,
+                       .width = width,
+                       .interpolation = interpolation,
+                       .n_channels = n_fill};
     mr_status status = take_fill(&op, fill, error);
     return status == MR_OK ? append_sized(transform, &op, error) : status;
+}
+
+mr_status mr_transform_random_shortest_size(mr_transform *transform, uint32_t n_sizes,
+                                            const double *sizes, uint32_t max_size,
+                                            enum mr_interpolation interpolation, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RANDOM_SHORTEST_SIZE,
+                       .n_sizes = n_sizes,
+                       .max_size = max_size,
+                       .interpolation = interpolation};
+    memcpy(op.sizes, sizes, n_sizes * sizeof *sizes);
+    return mr_transform_append_op(transform, &op, error);
+}
+
+mr_status mr_transform_scale_jitter(mr_transform *transform, uint32_t height, uint32_t width,
+                                    const double scale_range[2],
+                                    enum mr_interpolation interpolation, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_SCALE_JITTER,
+                       .height = height,
+                       .width = width,
+                       .scale = {scale_range[0], scale_range[1]},
+                       .interpolation = interpolation};
+    if (!is_range(op.scale[0], op.scale[1]) || op.scale[0] <= 0.0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "scale_jitter: scale_range %g:%g is not a range above 0", op.scale[0],
+                            op.scale[1]);
+    return append_sized(transform, &op, error);
+}
+
+mr_status mr_transform_random_zoom_out(mr_transform *transform, uint32_t n_fill, const double *fill,
+                                       const double side_range[2], double p, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_RANDOM_ZOOM_OUT,
+                       .scale = {side_range[0], side_range[1]},
+                       .p = p,
+                       .n_channels = n_fill};
+    if (!is_range(op.scale[0], op.scale[1]) || op.scale[0] < 1.0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_zoom_out: side_range %g:%g is not a range from 1 up",
+                            op.scale[0], op.scale[1]);
+    mr_status status = take_fill(&op, fill, error);
+    return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
 }
 
 mr_status mr_transform_mask(mr_transform *transform, mr_dtype dtype, enum mr_mask_nearest nearest,

@@ -60,8 +60,20 @@ mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uin
 /* border: left, top, right, bottom, at most 65535 each */
 mr_status mr_transform_random_resize(mr_transform *transform, uint32_t min_size, uint32_t max_size,
                                      enum mr_interpolation interpolation, mr_error *error);
-mr_status mr_transform_pad_if_smaller(mr_transform *transform, uint32_t height, uint32_t width,
-                                      uint32_t n_fill, const double *fill, mr_error *error);
+/* kind: MR_OP_PAD_IF_SMALLER, MR_OP_FIXED_SIZE_CROP or MR_OP_LETTERBOX, which alone interpolates */
+mr_status mr_transform_pad_to_size(mr_transform *transform, enum mr_op_kind kind, uint32_t height,
+                                   uint32_t width, enum mr_interpolation interpolation,
+                                   uint32_t n_fill, const double *fill, mr_error *error);
+/* sizes: 1 to MR_IMAGE_OP_MAX_ARGS whole numbers from 1 to 65535. max_size: 0: any */
+mr_status mr_transform_random_shortest_size(mr_transform *transform, uint32_t n_sizes,
+                                            const double *sizes, uint32_t max_size,
+                                            enum mr_interpolation interpolation, mr_error *error);
+mr_status mr_transform_scale_jitter(mr_transform *transform, uint32_t height, uint32_t width,
+                                    const double scale_range[2],
+                                    enum mr_interpolation interpolation, mr_error *error);
+/* p: from 0 to 1 */
+mr_status mr_transform_random_zoom_out(mr_transform *transform, uint32_t n_fill, const double *fill,
+                                       const double side_range[2], double p, mr_error *error);
 mr_status mr_transform_mask(mr_transform *transform, mr_dtype dtype, enum mr_mask_nearest nearest,
                             uint32_t fill, mr_error *error);
 mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],

@@ -65,7 +65,7 @@ static void list_items(struct passes *p)
         item->at = i;
         item->is_image = mr_image_params_is_image(&p->plan.ops[i]);
         *op = item->is_image ? certain_call() : p->plan.ops[i];
-        if (op->kind == MR_OP_HFLIP || op->kind == MR_OP_VFLIP)
+        if (op->kind == MR_OP_HFLIP || op->kind == MR_OP_VFLIP || op->kind == MR_OP_RANDOM_ZOOM_OUT)
             op->p = 1.0;
     }
 }
@@ -202,6 +202,28 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
     case MR_OP_PAD_IF_SMALLER:
         mr_text_writer_put(&p->w, "padded to at least %ux%u, at the right and at the bottom\n",
                            op->width, op->height);
+        break;
+    case MR_OP_RANDOM_SHORTEST_SIZE:
+        mr_text_writer_put(&p->w, "resampled, the shorter side to one of %u sizes, %s\n",
+                           op->n_sizes, filter);
+        break;
+    case MR_OP_SCALE_JITTER:
+        mr_text_writer_put(&p->w, "resampled to %g to %g times what fits %ux%u, %s\n", op->scale[0],
+                           op->scale[1], op->width, op->height, filter);
+        break;
+    case MR_OP_FIXED_SIZE_CROP:
+        mr_text_writer_put(&p->w,
+                           "a random box of %lldx%lld; a smaller image is padded at the right "
+                           "and at the bottom\n",
+                           width, height);
+        break;
+    case MR_OP_RANDOM_ZOOM_OUT:
+        mr_text_writer_put(&p->w, "put into a canvas with %g to %g times its sides\n", op->scale[0],
+                           op->scale[1]);
+        break;
+    case MR_OP_LETTERBOX:
+        mr_text_writer_put(&p->w, "resampled to fit %lldx%lld and padded, %s\n", width, height,
+                           filter);
         break;
     case MR_OP_MASK:
         mr_text_writer_put(&p->w,

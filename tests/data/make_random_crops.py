@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes random_crops.json anew: torchvision v1's RandomCrop with each padding mode, its Pad and its
-Resize with max_size, on PIL images.
+Resize with max_size, on PIL images; v2's operations for detection, FixedSizeCrop of its references,
+and letterbox as a program for Pillow.
 
     python3 tests/data/make_random_crops.py
     needs torch, torchvision, pillow and numpy; tests read only the file
@@ -18,6 +19,7 @@ import torch
 import torchvision
 from PIL import Image
 from torchvision import transforms
+from torchvision.transforms import v2
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -47,7 +49,76 @@ def make_case(number, width, height, transform, text):
     return [number, width, height, text] + hashes
 
 
+def fixed_size_crop(height, width, fill):
+    """FixedSizeCrop of torchvision's references/detection."""
+
+    def run(image):
+        beside, below = (max(have - want, 0) for have, want in zip(image.size, (width, height)))
+        if beside or below:
+            r = torch.rand(1)
+            image = v2.functional.crop(image, int(below * r), int(beside * r),
+                                       image.height - below, image.width - beside)
+        return v2.functional.pad(image, [0, 0, width - image.width, height - image.height], fill)
+
+    return run
+
+
+def letterbox(height, width, fill):
+    """What letterbox() is, for Pillow."""
+
+    def run(image):
+        ratio = min(height / image.height, width / image.width)
+        image = image.resize((round(image.width * ratio), round(image.height * ratio)),
+                             Image.Resampling.BILINEAR)
+        canvas = Image.new("RGB", (width, height), fill)
+        canvas.paste(image, ((width - image.width) // 2, (height - image.height) // 2))
+        return canvas
+
+    return run
+
+
+COLOR = (123, 117, 104)
+# Transforms and their texts, before a crop that shows the borders.
+DETECTION = [
+    (v2.RandomZoomOut(COLOR), "random_zoom_out(123:117:104)"),
+    (v2.RandomZoomOut(side_range=(1.5, 1.9), p=1), "random_zoom_out(side_range=1.5:1.9,p=1)"),
+    (v2.RandomZoomOut(77, p=0.9), "random_zoom_out(77,p=0.9)"),
+    (v2.ScaleJitter((60, 90)), "scale_jitter(60:90)"),
+    (v2.ScaleJitter((40, 31), (0.7, 1.1), interpolation=transforms.InterpolationMode.BICUBIC),
+     "scale_jitter(40:31,0.7:1.1,bicubic)"),
+    (v2.RandomShortestSize([20, 30, 41, 50], 61), "random_shortest_size(20:30:41:50,61)"),
+    (v2.RandomShortestSize(range(9, 25)),
+     "random_shortest_size(9:10:11:12:13:14:15:16:17:18:19:20:21:22:23:24)"),
+]
+
+
+def make_detection():
+    for number, (width, height) in enumerate(((50, 40), (41, 57), (33, 33), (100, 75), (90, 31))):
+        for transform, text in DETECTION:
+            for crop in ((70, 90), (30, 25)):
+                yield make_case(number, width, height,
+                                v2.Compose([transform, v2.CenterCrop(crop)]),
+                                text + "+center_crop(%d:%d)" % crop)
+        for size in ((64, 64), (20, 90), (40, 50), (99, 30)):
+            yield make_case(number, width, height, fixed_size_crop(*size, COLOR),
+                            "fixed_size_crop(%d:%d,fill=123:117:104)" % size)
+            yield make_case(number, width, height, letterbox(*size, COLOR),
+                            "letterbox(%d:%d,123:117:104)" % size)
+            yield make_case(number, width, height, letterbox(*size, (114, ) * 3),
+                            "letterbox(%d:%d)" % size)
+        # A second fill beyond the first one, flips and a resize of what is filled.
+        yield make_case(
+            number, width, height,
+            transforms.Compose([v2.ScaleJitter((64, 64)), fixed_size_crop(64, 64, COLOR),
+                                v2.RandomHorizontalFlip(), v2.RandomVerticalFlip(),
+                                v2.RandomCrop((70, 75), pad_if_needed=True, fill=9),
+                                v2.Resize((31, 40)), v2.Pad([3, 4])]),
+            "scale_jitter(64)+fixed_size_crop(64,123:117:104)+hflip+vflip+random_crop(70:75,"
+            "pad_if_needed,fill=9)+resize(31:40)+pad(3:4)")
+
+
 def make_cases():
+    yield from make_detection()
     for number, (width, height, crop_height, crop_width, padding) in enumerate(SIZES):
         size = (crop_height, crop_width)
         for arguments, text in WAYS:

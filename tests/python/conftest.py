@@ -12,6 +12,8 @@ import pytest
 
 import millrace as mr
 
+from support import module
+
 ALL_SKIPPED = 77
 
 
@@ -42,6 +44,24 @@ def make_folder(tmp_path_factory):
 def images(make_folder):
     """A folder of 3 classes of 7 images each. No test changes it."""
     return make_folder(3, 7)
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    """PNG photographs of many sizes with masks beside them: their folder, and the pairs' paths."""
+    image, numpy = pytest.importorskip("PIL.Image"), module("numpy")
+    if not numpy:
+        pytest.skip("NumPy is not here, or too old")
+    folder, random = tmp_path_factory.mktemp("photos"), numpy.random.default_rng(11)
+    pairs = []
+    for i in range(12):
+        size = tuple(int(side) for side in random.integers(30, 90, 2))
+        pairs.append([os.path.join(folder, kind, "a", f"{i:02}.png") for kind in "xy"])
+        for path, channels in zip(pairs[-1], ((3, ), ())):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            pixels = random.integers(0, 256, size + channels, dtype=numpy.uint8)
+            image.fromarray(pixels).save(path)
+    return f"imagefolder:{folder}/x?extra=seg:65536:.png:{folder}/y", pairs
 
 
 @pytest.fixture

@@ -68,3 +68,13 @@ def run_python(text, *arguments, **options):
                           timeout=60,
                           check=False,
                           **options)
+
+
+def rows(batch, name, channels):
+    """The rows of a ragged array, with their shapes."""
+    numpy = module("numpy")
+    flat, offsets, shapes = (numpy.asarray(batch[key])
+                             for key in (name, name + ".offsets", "image.shape"))
+    for offset, (height, width) in zip(offsets.tolist(), shapes.tolist()):
+        shape = (channels, height, width) if channels else (height, width)
+        yield flat[offset:offset + int(numpy.prod(shape))].reshape(shape)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that keep their own sizes: a row of bytes, and where each image is in it."""
-import os
-
 import pytest
 
 import millrace as mr
 
-from support import module
+from support import module, rows
 
 numpy = module("numpy")
 ROOM = 3 << 20
@@ -33,33 +31,6 @@ def test_each_image_is_where_offsets_and_shapes_say(make_loader, images):
 def test_what_needs_equal_rows_is_refused(make_loader, images):
     with pytest.raises(mr.Error, match="ragged needs max_row_bytes"):
         make_loader(dataset=f"imagefolder:{images}", transform="none", ragged=True)
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    """PNG photographs of many sizes with masks beside them: their folder, and the pairs' paths."""
-    image = pytest.importorskip("PIL.Image")
-    if not numpy:
-        pytest.skip("NumPy is not here, or too old")
-    folder, random = tmp_path_factory.mktemp("photos"), numpy.random.default_rng(11)
-    pairs = []
-    for i in range(12):
-        size = tuple(int(side) for side in random.integers(30, 90, 2))
-        pairs.append([os.path.join(folder, kind, "a", f"{i:02}.png") for kind in "xy"])
-        for path, channels in zip(pairs[-1], ((3, ), ())):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            pixels = random.integers(0, 256, size + channels, dtype=numpy.uint8)
-            image.fromarray(pixels).save(path)
-    return f"imagefolder:{folder}/x?extra=seg:65536:.png:{folder}/y", pairs
-
-
-def rows(batch, name, channels):
-    """The rows of a ragged array, with their shapes."""
-    flat, offsets, shapes = (numpy.asarray(batch[key])
-                             for key in (name, name + ".offsets", "image.shape"))
-    for offset, (height, width) in zip(offsets.tolist(), shapes.tolist()):
-        shape = (channels, height, width) if channels else (height, width)
-        yield flat[offset:offset + int(numpy.prod(shape))].reshape(shape)
 
 
 def preset_v1(paths, size):

@@ -271,6 +271,52 @@ static void every_dtype_and_rule(void **state)
     mr_dataset_destroy(dataset);
 }
 
+/* Of images, masks and geometry. */
+static uint64_t digest_of(mr_dataset *dataset, const char *transform, uint32_t n_workers)
+{
+    mr_loader_options o = base_options(n_workers);
+    o.ragged = true;
+    o.max_row_bytes = 1 << 20;
+    mr_loader *loader = mr_test_loader(dataset, transform, &o);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+    assert_int_equal(epoch.status, MR_END);
+    assert_int_equal(epoch.n_valid, N);
+    uint64_t digest = epoch.digest;
+    mr_test_epoch_free(&epoch);
+    mr_loader_destroy(loader);
+    return digest;
+}
+
+/* A crop of a file or of a pack reads only what it shows. */
+static void detection_gives_the_same_bits_from_every_source(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "scale_jitter(60)+fixed_size_crop(40:50,fill=123:117:104)+hflip",
+        "random_shortest_size(20:30:70,max_size=80)+vflip",
+        "random_zoom_out(123:117:104)+random_crop(30)+hflip",
+        "random_zoom_out(fill=1:2:3,p=1)+random_shortest_size(33)",
+        "letterbox(64:48)+fixed_size_crop(40)",
+    };
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        char text[PATH];
+        uint64_t want = 0;
+        snprintf(text, sizeof text, "%s+mask(fill=255)", texts[t]);
+        for (int source = 0; source < N_SOURCES; source++) {
+            static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
+            mr_dataset *dataset = open_source(source);
+            for (size_t i = 0; i < 3; i++) {
+                uint64_t digest = digest_of(dataset, text, workers[i]);
+                want = source + i ? want : digest;
+                if (digest != want)
+                    fail_msg("%s: source %d with %u workers has other bits", text, source,
+                             workers[i]);
+            }
+            mr_dataset_destroy(dataset);
+        }
+    }
+}
+
 static void masks_of_images_of_different_sizes(void **state)
 {
     (void)state;
@@ -402,7 +448,9 @@ static void what_does_not_move_masks_is_refused_by_name(void **state)
                    "hflip is not applied to masks");
     expect_refused(dataset, "exif+train:24+mask()", "exif is not applied to masks");
     expect_refused(dataset, "train:24+mask()+mixup(0.2)", "mixup is not applied to masks");
-    expect_refused(dataset, "random_resize(20,30)", "add random_crop(N)");
+    expect_refused(dataset, "random_resize(20,30)",
+                   "random_resize gives each image another size; add random_crop(N) or");
+    expect_refused(dataset, "hflip+scale_jitter(20)", "scale_jitter gives each image");
     mr_dataset_destroy(dataset);
     snprintf(spec, sizeof spec, "imagefolder:%s", at("photos"));
     dataset = mr_test_dataset(spec);
@@ -466,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_move_with_their_pictures_from_every_source),
+        cmocka_unit_test(detection_gives_the_same_bits_from_every_source),
         cmocka_unit_test(every_dtype_and_rule),
         cmocka_unit_test(masks_of_images_of_different_sizes),
         cmocka_unit_test(a_cache_changes_nothing),

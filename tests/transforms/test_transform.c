@@ -135,6 +135,19 @@ static void resizes_have_an_interpolation(void **state)
 static void geometry_takes_arguments_by_position_and_by_name(void **state)
 {
     (void)state;
+    expect_long_form("random_shortest_size(480:512:544,1333,bicubic)",
+                     "random_shortest_size(480:512:544,max_size=1333,interp=bicubic)");
+    expect_long_form("random_shortest_size(min_size=9)", "random_shortest_size(9)");
+    expect_long_form("scale_jitter(target_size=20:30)", "scale_jitter(20:30,scale_range=0.1:2)");
+    expect_long_form("scale_jitter(20,1:1,nearest)",
+                     "scale_jitter(20,scale_range=1:1,interp=nearest)");
+    expect_long_form("fixed_size_crop(9:8,1:2:3)+fixed_size_crop(7)",
+                     "fixed_size_crop(9:8,fill=1:2:3)+fixed_size_crop(7)");
+    expect_long_form("random_zoom_out(7,1:2,0.25)",
+                     "random_zoom_out(side_range=1:2,p=0.25,fill=7)");
+    expect_long_form("random_zoom_out", "random_zoom_out(side_range=1:4,p=0.5)");
+    expect_long_form("letterbox(640)+letterbox(9:8,fill=0,interp=box)",
+                     "letterbox(640,fill=114)+letterbox(9:8,fill=0,interp=box)");
     expect_long_form("random_resized_crop(224,0.5:1,1:2,bicubic)",
                      "random_resized_crop(224,scale=0.5:1,ratio=1:2,interp=bicubic)");
     expect_long_form("random_resized_crop(0.5:1,size=9,ratio=1:4)",
@@ -289,8 +302,20 @@ static void errors_name_the_place(void **state)
         {"train:-3", 7, "a size from 1 to 65535"},
         {"train:65536", 7, "a size from 1 to 65535"},
         {"train:1:2:3", 7, "height:width"},
-        {"train:1:2:3:4:5", 15, "at most four"},
+        {"train:1:2:3:4:5", 7, "height:width"},
         {"eval:224", 9, "two sizes"},
+        {"random_shortest_size", 1, "sizes, as 480:512:544, are expected"},
+        {"random_shortest_size(20:0)", 22, "a size from 1 to 65535"},
+        {"random_shortest_size(1:2:3:4:5:6:7:8:9:1:2:3:4:5:6:7:8)", 54, "at most sixteen"},
+        {"random_shortest_size(20,max_size=1:2)", 25, "one value is expected"},
+        {"scale_jitter(9,2:1)", 1, "scale_jitter: scale_range 2:1 is not a range above 0"},
+        {"scale_jitter(9,0:1)", 1, "scale_jitter: scale_range 0:1 is not a range above 0"},
+        {"scale_jitter(size=9)", 21, "a size is expected"},
+        {"random_zoom_out(side_range=0.9:2)", 1, "side_range 0.9:2 is not a range from 1 up"},
+        {"random_zoom_out(0.5)", 1, "random_zoom_out: fill 0.5 is not a whole number"},
+        {"random_zoom_out(0,1:2,3)", 23, "a probability from 0 to 1"},
+        {"fixed_size_crop(9,bicubic)", 19, "unknown or given twice"},
+        {"letterbox(9,fill=256)", 1, "letterbox: fill 256 is not"},
         {"resize(size=abc)", 8, "height:width"},
         {"random_resized_crop(8,0.1:1,1:2,3:4)", 33, "unknown or given twice"},
         {"hflip(2)", 7, "from 0 to 1"},
@@ -379,7 +404,8 @@ static void errors_name_the_place(void **state)
         {"rotation(5,fill=0.5)", 12, "fill: a whole number or r:g:b from 0 to 255"},
         {"rotation(5,fill=1:2:256)", 12, "fill: a whole number or r:g:b from 0 to 255"},
         {"rotation(5,fill=1:2:3:4)", 12, "fill: a whole number or r:g:b from 0 to 255"},
-        {"rotation(5,fill=1:2:3:4:5)", 25, "at most four values are possible here"},
+        {"rotation(5,fill=0:1:2:3:4:5:6:7:8:9:0:1:2:3:4:5:6)", 49,
+         "at most sixteen values are possible here"},
         {"rotation(5,center=3)", 12, "center: x:y, two numbers from -100000 to 100000"},
         {"rotation(5,scale=1:2)", 12, "unknown or given twice"},
         {"affine", 1, "affine needs degrees"},

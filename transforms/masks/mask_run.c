@@ -51,11 +51,18 @@ static int64_t undo_step(const struct mr_geometry_step *step, enum axis axis,
     case MR_OP_RANDOM_RESIZED_CROP: return start + find_nearest(rule, cut, resized, i);
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RANDOM_RESIZE:
+    case MR_OP_RANDOM_SHORTEST_SIZE:
+    case MR_OP_SCALE_JITTER:
     case MR_OP_RESIZE: return find_nearest(rule, size, resized, i);
+    case MR_OP_LETTERBOX:
+        i = mr_padding_place(MR_PADDING_CONSTANT, resized, start + i);
+        return i < 0 ? i : find_nearest(rule, size, resized, i);
     case MR_OP_CENTER_CROP: return mr_padding_place(MR_PADDING_CONSTANT, size, start + i);
     case MR_OP_RANDOM_CROP:
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
+    case MR_OP_FIXED_SIZE_CROP:
+    case MR_OP_RANDOM_ZOOM_OUT:
         return mr_padding_place((enum mr_padding_mode)step->op->padding_mode, size, start + i);
     case MR_OP_HFLIP: return along_x && step->flips ? size - 1 - i : i;
     case MR_OP_VFLIP: return !along_x && step->flips ? size - 1 - i : i;

@@ -22,9 +22,9 @@ struct mr_text_arg *mr_text_args_take_named_or_next(struct mr_text_item *item, c
 }
 
 mr_status mr_text_args_take_size(struct mr_text_parser *p, struct mr_text_item *item,
-                                 uint32_t *height, uint32_t *width, bool *one_out)
+                                 const char *name, uint32_t *height, uint32_t *width, bool *one_out)
 {
-    struct mr_text_arg *arg = mr_text_args_take_named_or_next(item, "size");
+    struct mr_text_arg *arg = mr_text_args_take_named_or_next(item, name);
     if (!arg)
         return mr_text_parser_fail_at(p, p->at, "a size is expected");
     if (arg->n_values < 1 || arg->n_values > 2)

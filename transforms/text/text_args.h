@@ -13,9 +13,10 @@ mr_status mr_text_args_to_integer(struct mr_text_parser *p, const struct mr_text
                                   double value, uint32_t lo, uint32_t *out);
 /* Take an argument by name, otherwise by position; NULL if it is not given. */
 struct mr_text_arg *mr_text_args_take_named_or_next(struct mr_text_item *item, const char *name);
-/* `size`, which must be given: one value, or height:width. *one_out: it was one value. */
+/* A size, which must be given: one value, or height:width. *one_out: it was one value. */
 mr_status mr_text_args_take_size(struct mr_text_parser *p, struct mr_text_item *item,
-                                 uint32_t *height, uint32_t *width, bool *one_out);
+                                 const char *name, uint32_t *height, uint32_t *width,
+                                 bool *one_out);
 mr_status mr_text_args_take_range(struct mr_text_parser *p, struct mr_text_item *item,
                                   const char *name, double range[2]);
 /* `interp`; MR_BILINEAR if it is not given. */

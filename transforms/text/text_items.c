@@ -14,7 +14,7 @@ static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_tex
     uint32_t height = 0, width = 0;
     double scale[2] = {0.08, 1.0}, ratio[2] = {3.0 / 4.0, 4.0 / 3.0};
     enum mr_interpolation interpolation = MR_BILINEAR;
-    mr_status status = mr_text_args_take_size(p, item, &height, &width, NULL);
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
     if (status == MR_OK)
         status = mr_text_args_take_range(p, item, "scale", scale);
     if (status == MR_OK)
@@ -32,7 +32,7 @@ static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
     uint32_t height, width, max_size = 0;
     bool one;
     enum mr_interpolation interpolation;
-    mr_status status = mr_text_args_take_size(p, item, &height, &width, &one);
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, &one);
     if (status == MR_OK && one)
         status = mr_text_args_take_whole(p, mr_text_parser_take_arg(item, "max_size"), &max_size);
     if (status == MR_OK)
@@ -62,7 +62,7 @@ static mr_status add_random_resize(struct mr_text_parser *p, struct mr_text_item
 static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width;
-    mr_status status = mr_text_args_take_size(p, item, &height, &width, NULL);
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
     return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error)
                            : status;
 }
@@ -97,7 +97,7 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
     bool pad_if_needed = false;
     double fill[3] = {0};
     enum mr_padding_mode mode = MR_PADDING_CONSTANT;
-    mr_status status = mr_text_args_take_size(p, item, &height, &width, NULL);
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
     if (status == MR_OK)
         status = mr_text_parser_take_flag(p, item, "pad_if_needed", &pad_if_needed);
     if (status == MR_OK)
@@ -142,16 +142,87 @@ static mr_status add_pad(struct mr_text_parser *p, struct mr_text_item *item)
                            : status;
 }
 
-static mr_status add_pad_if_smaller(struct mr_text_parser *p, struct mr_text_item *item)
+/* fill: of one value, if it is not given */
+static mr_status add_padded(struct mr_text_parser *p, struct mr_text_item *item,
+                            enum mr_op_kind kind, double default_fill)
 {
     uint32_t height, width, n_fill = 1;
-    double fill[3] = {0};
-    mr_status status = mr_text_args_take_size(p, item, &height, &width, NULL);
+    double fill[3] = {default_fill};
+    enum mr_interpolation interpolation = MR_BILINEAR;
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
+    if (status == MR_OK && kind == MR_OP_LETTERBOX)
+        status = mr_text_args_take_interpolation(p, item, &interpolation);
     if (status == MR_OK)
         status = take_fill(p, item, fill, &n_fill);
+    return status == MR_OK ? mr_transform_pad_to_size(p->transform, kind, height, width,
+                                                      interpolation, n_fill, fill, p->error)
+                           : status;
+}
+
+static mr_status add_pad_if_smaller(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    return add_padded(p, item, MR_OP_PAD_IF_SMALLER, 0.0);
+}
+
+static mr_status add_fixed_size_crop(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    return add_padded(p, item, MR_OP_FIXED_SIZE_CROP, 0.0);
+}
+
+static mr_status add_letterbox(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    return add_padded(p, item, MR_OP_LETTERBOX, 114.0);
+}
+
+static mr_status add_random_shortest_size(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    struct mr_text_arg *sizes = mr_text_args_take_named_or_next(item, "min_size");
+    uint32_t max_size = 0, size;
+    enum mr_interpolation interpolation;
+    mr_status status = MR_OK;
+    if (!sizes || sizes->n_values == 0)
+        return mr_text_parser_fail_at(p, sizes ? sizes->place : item->place,
+                                      "sizes, as 480:512:544, are expected");
+    for (uint32_t i = 0; i < sizes->n_values && status == MR_OK; i++)
+        status = mr_text_args_to_integer(p, sizes, sizes->values[i], 1, &size);
+    if (status == MR_OK)
+        status = mr_text_args_take_whole(p, mr_text_args_take_named_or_next(item, "max_size"),
+                                         &max_size);
+    if (status == MR_OK)
+        status = mr_text_args_take_interpolation(p, item, &interpolation);
     return status == MR_OK
-               ? mr_transform_pad_if_smaller(p->transform, height, width, n_fill, fill, p->error)
+               ? mr_transform_random_shortest_size(p->transform, sizes->n_values, sizes->values,
+                                                   max_size, interpolation, p->error)
                : status;
+}
+
+static mr_status add_scale_jitter(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t height, width;
+    double scale_range[2] = {0.1, 2.0};
+    enum mr_interpolation interpolation;
+    mr_status status = mr_text_args_take_size(p, item, "target_size", &height, &width, NULL);
+    if (status == MR_OK)
+        status = mr_text_args_take_range(p, item, "scale_range", scale_range);
+    if (status == MR_OK)
+        status = mr_text_args_take_interpolation(p, item, &interpolation);
+    return status == MR_OK ? mr_transform_scale_jitter(p->transform, height, width, scale_range,
+                                                       interpolation, p->error)
+                           : status;
+}
+
+static mr_status add_random_zoom_out(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t n_fill = 1;
+    double fill[3] = {0}, side_range[2] = {1.0, 4.0}, probability;
+    mr_status status = take_fill(p, item, fill, &n_fill);
+    if (status == MR_OK)
+        status = mr_text_args_take_range(p, item, "side_range", side_range);
+    if (status == MR_OK)
+        status = mr_text_args_take_probability(p, item, &probability);
+    return status == MR_OK ? mr_transform_random_zoom_out(p->transform, n_fill, fill, side_range,
+                                                          probability, p->error)
+                           : status;
 }
 
 static mr_status add_mask(struct mr_text_parser *p, struct mr_text_item *item)
@@ -223,7 +294,7 @@ static mr_status add_eval(struct mr_text_parser *p, struct mr_text_item *item)
     uint32_t resized, crop;
     bool one;
     enum mr_interpolation interpolation;
-    mr_status status = mr_text_args_take_size(p, item, &resized, &crop, &one);
+    mr_status status = mr_text_args_take_size(p, item, "size", &resized, &crop, &one);
     if (status == MR_OK)
         status = mr_text_args_take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
@@ -256,26 +327,32 @@ static mr_status add_none(struct mr_text_parser *p, struct mr_text_item *item)
     return MR_OK;
 }
 
-const struct mr_text_operation mr_text_items[] = {{"train", add_train},
-                                                  {"eval", add_eval},
-                                                  {"cifar", add_cifar},
-                                                  {"none", add_none},
-                                                  {"exif", add_exif},
-                                                  {"rgb", add_rgb},
-                                                  {"random_resized_crop", add_random_resized_crop},
-                                                  {"resize", add_resize},
-                                                  {"random_resize", add_random_resize},
-                                                  {"center_crop", add_center_crop},
-                                                  {"random_crop", add_random_crop},
-                                                  {"pad", add_pad},
-                                                  {"pad_if_smaller", add_pad_if_smaller},
-                                                  {"mask", add_mask},
-                                                  {"hflip", add_hflip},
-                                                  {"vflip", add_vflip},
-                                                  {"normalize", mr_normalize_text_add},
-                                                  {"random_erasing", mr_erase_text_add},
-                                                  {"mixup", mr_mix_text_add},
-                                                  {"cutmix", mr_mix_text_add},
-                                                  {"mixup_or_cutmix", mr_mix_text_add},
-                                                  {"timm_mixup", mr_mix_text_add}};
+const struct mr_text_operation mr_text_items[] = {
+    {"train", add_train},
+    {"eval", add_eval},
+    {"cifar", add_cifar},
+    {"none", add_none},
+    {"exif", add_exif},
+    {"rgb", add_rgb},
+    {"random_resized_crop", add_random_resized_crop},
+    {"resize", add_resize},
+    {"random_resize", add_random_resize},
+    {"center_crop", add_center_crop},
+    {"random_crop", add_random_crop},
+    {"pad", add_pad},
+    {"pad_if_smaller", add_pad_if_smaller},
+    {"random_shortest_size", add_random_shortest_size},
+    {"scale_jitter", add_scale_jitter},
+    {"fixed_size_crop", add_fixed_size_crop},
+    {"random_zoom_out", add_random_zoom_out},
+    {"letterbox", add_letterbox},
+    {"mask", add_mask},
+    {"hflip", add_hflip},
+    {"vflip", add_vflip},
+    {"normalize", mr_normalize_text_add},
+    {"random_erasing", mr_erase_text_add},
+    {"mixup", mr_mix_text_add},
+    {"cutmix", mr_mix_text_add},
+    {"mixup_or_cutmix", mr_mix_text_add},
+    {"timm_mixup", mr_mix_text_add}};
 const uint32_t mr_text_item_count = sizeof mr_text_items / sizeof *mr_text_items;

@@ -86,7 +86,7 @@ static mr_status read_values(struct mr_text_parser *p, struct mr_text_arg *arg)
 {
     do {
         if (arg->n_values == MR_TEXT_MAX_VALUES)
-            return mr_text_parser_fail_at(p, p->at, "at most four values are possible here");
+            return mr_text_parser_fail_at(p, p->at, "at most sixteen values are possible here");
         mr_status status = read_number(p, &arg->values[arg->n_values]);
         if (status != MR_OK)
             return status;

@@ -8,7 +8,11 @@
 
 #include "transforms/transform.h"
 
-enum { MR_TEXT_MAX_NAME = 24, MR_TEXT_MAX_VALUES = 4, MR_TEXT_MAX_ARGS = MR_IMAGE_OP_MAX_PARAMS };
+enum {
+    MR_TEXT_MAX_NAME = 24,
+    MR_TEXT_MAX_VALUES = MR_IMAGE_OP_MAX_ARGS,
+    MR_TEXT_MAX_ARGS = MR_IMAGE_OP_MAX_PARAMS
+};
 
 /*
  * One argument: `name=1:2`, `name=word`, `name="string"`, `1:2` or `"string"` (no name), or `name`

@@ -115,7 +115,30 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         put_padding_look(w, op);
         break;
     case MR_OP_PAD_IF_SMALLER:
+    case MR_OP_FIXED_SIZE_CROP:
         put_size(w, op);
+        put_padding_look(w, op);
+        break;
+    case MR_OP_LETTERBOX:
+        put_size(w, op);
+        put_doubles(w, ",fill=", (const double[]){op->fill[0], op->fill[1], op->fill[2]},
+                    op->n_channels);
+        put_interpolation(w, op);
+        break;
+    case MR_OP_RANDOM_SHORTEST_SIZE:
+        put_doubles(w, "", op->sizes, op->n_sizes);
+        if (op->max_size)
+            mr_text_writer_put(w, ",max_size=%u", op->max_size);
+        put_interpolation(w, op);
+        break;
+    case MR_OP_SCALE_JITTER:
+        put_size(w, op);
+        put_doubles(w, ",scale_range=", op->scale, 2);
+        put_interpolation(w, op);
+        break;
+    case MR_OP_RANDOM_ZOOM_OUT:
+        put_doubles(w, "side_range=", op->scale, 2);
+        put_doubles(w, ",p=", &op->p, 1);
         put_padding_look(w, op);
         break;
     case MR_OP_MASK:

@@ -91,6 +91,16 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
     {.name = "segmentation_eval_v1",
      .text = "resize(@)+mask(nearest=pil,fill=255)" IMAGENET,
      .size = 520},
+    /*
+     * Those of references/detection: pixels become floats from 0 to 1, because the models
+     * normalise.
+     */
+    {.name = "detection_lsj",
+     .text = "scale_jitter(@)+fixed_size_crop(@,fill=123:117:104)+hflip(0.5)",
+     .size = 1024},
+    {.name = "detection_multiscale",
+     .text = "random_shortest_size(480:512:544:576:608:640:672:704:736:768:800,max_size=1333)"
+             "+hflip(0.5)"},
 };
 const uint32_t mr_transform_recipe_count =
     sizeof mr_transform_recipes / sizeof *mr_transform_recipes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recipes by name: short forms that stand for longer texts of a transform, as a paper or
- * torchvision's references/classification composes them. They contain only what is done to a single
+ * torchvision's references compose them. They contain only what is done to a single
  * image: no erasing, no mixing.
  */
 #ifndef TRANSFORMS_TEXT_TRANSFORM_RECIPE_H
@@ -15,7 +15,7 @@ enum { MR_TRANSFORM_RECIPE_MAX_TEXT = 512 };
 struct mr_transform_recipe {
     const char *name;
     const char *text; /* see mr_transform_recipe_expand() */
-    uint32_t size;    /* of the crop, if none is given */
+    uint32_t size;    /* of the crop, if none is given; 0: the recipe has no size */
     uint32_t resized; /* the shorter side before an evaluation's crop; 0 for training */
 };
 

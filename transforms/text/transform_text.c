@@ -174,11 +174,11 @@ static mr_status take_recipe_sizes(struct mr_text_parser *p, struct mr_text_item
 {
     *height = *width = recipe->size;
     *resized = recipe->resized;
-    if (item->n_args == 0)
+    if (item->n_args == 0 || recipe->size == 0)
         return MR_OK;
     const char *place = item->args[0].place;
     bool one;
-    mr_status status = mr_text_args_take_size(p, item, height, width, &one);
+    mr_status status = mr_text_args_take_size(p, item, "size", height, width, &one);
     if (status != MR_OK || !recipe->resized)
         return status;
     if (one)
