@@ -145,7 +145,7 @@ static void every_recipe_can_be_compiled_for_photographs(void **state)
                 fail_msg("%s: %s", recipes[i].text, error.text);
             mr_transform_destroy(transform);
             if (mr_transform_recipes[i].size == 0) { /* it is drawn */
-                assert_ok(mr_plan_compile_keep_size(&plan, 12 << 20, &error), &error);
+                assert_ok(mr_plan_compile_keep_size(&plan, 12 << 20, 0, &error), &error);
                 continue;
             }
             if (!plan.out_known) /* each image keeps its shape */
