@@ -102,10 +102,8 @@ class Loader:
         _loaders.add(self)
         resolved = lib.mr_loader_resolved(handle)
         self._batch_size = read_option(resolved, "batch_size")
-        slots = read_option(resolved, "n_buffers" if self.stats()["n_buffers"] else "n_slots")
-        # If more batches are lent, the next one is copied. Workers need two slots to run without a
-        # pause.
-        self._most_lent = max(slots - 2, min(2, slots - 1))
+        self._n_slots: int = read_option(
+            resolved, "n_buffers" if self.stats()["n_buffers"] else "n_slots")
 
     # One pass
 
@@ -190,9 +188,15 @@ class Loader:
         self._taken += status == _abi.OK or status in _IN_PLACE_OF_A_BATCH
         if status != _abi.OK:
             self._fail(status)
-        if lib.mr_loader_n_lent(self._handle) > self._most_lent:
+        if lib.mr_loader_n_lent(self._handle) > self._most_lent():
             lease = self._copy_out(lease)
         return Batch(lease)
+
+    def _most_lent(self) -> int:
+        """If more batches are lent, the next one is copied. Workers need two slots to run without a
+        pause, or one if the epoch has one batch."""
+        free = min(2, lib.mr_loader_n_batches(self._handle))
+        return max(self._n_slots - free, min(2, self._n_slots - 1))
 
     def _copy_out(self, lease: Lease) -> Lease:
         """A lease of a copy of the batch, or the same lease for a batch on a GPU or of several

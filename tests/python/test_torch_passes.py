@@ -55,7 +55,7 @@ def test_a_notebook_holds_batches_without_a_warning(folder):
 
 
 @pytest.mark.parametrize("batch_size, workers, options, n_slots",
-                         [(4, 0, {}, 6), (4, 1, {}, 7), (64, 2, {}, 6),
+                         [(4, 0, {}, 6), (4, 1, {}, 7), (10, 1, {}, 6),
                           (1, 2, {}, 15), (4, 2, {"prefetch_factor": 3}, 8)])
 def test_two_slots_more_than_the_librarys_default(folder, batch_size, workers, options, n_slots):
     loader = DataLoader(folder, batch_size=batch_size, num_workers=workers, **options)
@@ -64,6 +64,33 @@ def test_two_slots_more_than_the_librarys_default(folder, batch_size, workers, o
     with millrace.Loader(loader._source.dataset, batch_size=batch_size,
                          num_workers=workers) as plain:
         assert options or plain.options["n_slots"] == n_slots - 2
+
+
+@pytest.mark.parametrize("batch_size, options, n_slots",
+                         [(21, {}, 4), (1000, {}, 4), (12, {}, 5), (12, {"drop_last": True}, 4),
+                          (12, {"prefetch_factor": 9}, 5)])
+def test_a_pass_of_few_batches_has_few_slots(folder, batch_size, options, n_slots):
+    """Because its batches may be large. A notebook nevertheless holds them without a copy."""
+    loader = DataLoader(folder, batch_size=batch_size, num_workers=1, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = next(iter(loader))
+        for _ in range(3):
+            for x, y in loader:
+                before = x
+    assert len(first[0]) == len(before) or len(before) == 9
+    assert loader._native.options["n_slots"] == n_slots
+    assert not loader._native._copied
+
+
+def test_a_sampler_that_grows_has_more_slots(folder):
+    sampler = data.SubsetRandomSampler(range(4))
+    loader = DataLoader(folder, batch_size=4, sampler=sampler, num_workers=1)
+    for indices, n_slots in ((range(4), 4), (range(8), 5), (range(21), 7), (range(4), 7)):
+        sampler.indices = indices
+        assert sorted(torch.cat([y for _, y in loader]).tolist()) == sorted(
+            folder.targets[i] for i in indices)
+        assert loader._native.options["n_slots"] == n_slots
 
 
 def in_child(work):
@@ -169,6 +196,56 @@ def test_a_sampler_that_yields_more_than_its_length_is_torchs(folder, workers):
             found.append([y.item() for (_, y), _ in zip(loader, range(8))])
     assert found[0] == found[1]
     assert "Long, which yields more than its length of 3" in explain(loaders[0])["reason"]
+
+
+class Repeat:
+    """A batch sampler without an end, as timm's MultiEpochsDataLoader has."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        while True:
+            yield from self.batches
+
+
+class Endless:
+    """Mixed into a loader: its workers live on between passes."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        object.__setattr__(self, "batch_sampler", Repeat(self.batch_sampler))
+        self.going = super().__iter__()
+
+    def __len__(self):
+        return len(self.batch_sampler.batches)
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.going)
+
+
+def test_a_subclass_may_replace_the_batch_sampler(folder):
+    """By one that torch's code needs to load."""
+    found = []
+    for kind in (DataLoader, data.DataLoader):
+        torch.manual_seed(3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loader = type("Loader", (Endless, kind), {})(folder, batch_size=4, shuffle=True)
+        found.append([y.tolist() for _ in range(3) for _, y in loader])
+        assert [str(one.message) for one in caught] == [
+            "millrace: torch's own DataLoader is used: the batch sampler Repeat, which has no length"
+        ] * (kind is DataLoader)
+    assert found[0] == found[1] and len(found[0]) == 18
+
+
+def test_a_batch_sampler_that_was_replaced_is_used(folder):
+    loader = DataLoader(folder, batch_size=4, num_workers=1)
+    assert len(list(loader)) == 6
+    object.__setattr__(loader, "batch_sampler", [[2, 0], [5, 1]])
+    assert [y.tolist() for _, y in loader] == [[0, 0], [0, 0]]
+    assert explain(loader)["native"]
 
 
 @pytest.mark.parametrize("name, value, reason", [

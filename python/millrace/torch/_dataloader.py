@@ -93,7 +93,6 @@ class DataLoader(data.DataLoader[_T]):
         self._pid = os.getpid()
         try:
             self._source = open_source(self.dataset)
-            self._batches = _check_batches(self)
             self._recipe = self._recognise()
         except (Unknown, Error) as reason:
             self._leave(reason)
@@ -186,7 +185,13 @@ class DataLoader(data.DataLoader[_T]):
                     generator.set_state(state)
         return super().__iter__()
 
+    @property
+    def _batches(self) -> Any:
+        """The batch sampler. A subclass may replace it."""
+        return self.batch_sampler
+
     def _recognise(self) -> Recipe:
+        _check_batches(self._batches)
         check_functions(self.dataset)
         recipe = recognise(self._source.owner.transform, self.exact_resize)
         recipe = recipe._replace(text=self._source.prefix + recipe.text)
@@ -211,7 +216,9 @@ class DataLoader(data.DataLoader[_T]):
         if present is not None and not present.position.ended:
             return self._open(batch_size)
         self._present = weakref.ref(user)
-        if self._native is None or self._native.batch_size != batch_size:
+        # A sampler's length may have changed, and with it the number of slots.
+        if self._native is None or self._native.batch_size != batch_size or (
+                self._native.stats()["n_slots"] < self._count_slots(batch_size)):
             self._native = self._open(batch_size)
         return self._native
 
@@ -232,17 +239,20 @@ class DataLoader(data.DataLoader[_T]):
     def _count_slots(self, batch_size: int) -> int:
         """Two more than the library's default (loader/resolve.c), because programs hold a batch
         that they looked at, or one that Accelerate takes ahead. With prefetch_factor: the number
-        of batches that torch's workers would read ahead, and two that the loop's variables hold."""
+        of batches that torch's workers would read ahead, and two that the loop's variables hold.
+        A pass of few batches, which may be large, needs only its own and three that are held."""
+        n = max(4, 3 + -(-5 * self.num_workers // batch_size)) + 2
         if self._reads_ahead:
-            return min((self.prefetch_factor or 1) * self.num_workers + 2, _MOST_SLOTS)
-        return min(max(4, 3 + -(-5 * self.num_workers // batch_size)) + 2, _MOST_SLOTS)
+            n = (self.prefetch_factor or 1) * self.num_workers + 2
+        # Accelerate's SkipBatchSampler may have a negative length, at which len() fails.
+        return min(n, max(1, self._batches.__len__()) + 3, _MOST_SLOTS)
 
     def _with_batches(self, batches: Any) -> DataLoader[_T]:
         """This loader with another batch sampler, and workers of its own. It draws the same."""
         made = object.__new__(type(self))
         made.__dict__.update({
-            **self.__getstate__(), "_source": self._source, "_batches": batches,
-            "batch_sampler": batches, "batch_size": None, "drop_last": False
+            **self.__getstate__(), "_source": self._source, "batch_sampler": batches,
+            "batch_size": None, "drop_last": False
         })
         return made
 
@@ -285,8 +295,7 @@ class DataLoader(data.DataLoader[_T]):
             # A large batch size costs memory only for samples that there are.
             return order, min(batches.batch_size, len(order) + 1), drawn
         order = array.array("q")
-        # Accelerate's SkipBatchSampler may have a negative length, at which len() fails.
-        size, is_short, most = 0, False, batches.__len__()
+        size, is_short, most = 0, False, batches.__len__()  # it may be negative
         name = f"the batch sampler {type(batches).__name__}"
         with foresee("a batch sampler"):
             for i, batch in enumerate(batches):
@@ -370,9 +379,8 @@ def _is_torchs(sampler: Any) -> bool:
     return type(sampler).__module__.startswith("torch.utils.data.")
 
 
-def _check_batches(loader: data.DataLoader[Any]) -> Any:
-    """The batch sampler. Raises Unknown if it may have no end, or if its batches are too large."""
-    batches: Any = loader.batch_sampler
+def _check_batches(batches: Any) -> None:
+    """Raises Unknown if a batch sampler may have no end, or if its batches are too large."""
     if batches is None:
         raise Unknown("batch_size None")
     drawn, word = (batches.sampler, "sampler") if is_plain(batches) else (batches, "batch sampler")
@@ -383,7 +391,6 @@ def _check_batches(loader: data.DataLoader[Any]) -> Any:
     if is_plain(batches):
         size = min(batches.batch_size, n + 1)
         needs(size <= _MOST_SAMPLES, f"batches of {size} samples")
-    return batches
 
 
 def _find_rank(batches: Any) -> list[int] | None:
