@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""millrace.torch's DataLoader in the hands of Accelerate, and of stand-ins for its classes."""
+"""millrace.torch's DataLoader in the hands of Accelerate and of Ray, and of stand-ins for their
+classes.
+"""
 import subprocess
 import sys
 import types
@@ -92,6 +94,19 @@ def test_loaders_that_share_a_batch_sampler_are_told_apart(adapter, folder, imag
     assert not explain(prepare(adapter, torchs, batches))["native"]
 
 
+def test_without_an_accelerator(adapter, folder):
+    """prepare_data_loader() of accelerate.data_loader, called by the program."""
+    loader = DataLoader(folder, batch_size=4)
+    made = adapter(batch_sampler=loader.batch_sampler,
+                   **{name: getattr(loader, name) for name in KEPT})
+    assert explain(made)["native"]
+
+
+def test_accelerate_may_be_imported_after_a_loader_was_made(folder, request):
+    loader = DataLoader(folder, batch_size=4)
+    assert explain(prepare(request.getfixturevalue("adapter"), loader))["native"]
+
+
 def test_an_adapter_keeps_the_loader(adapter, folder):
     loader = DataLoader(folder, batch_size=4, num_workers=1)
     other = data.DataLoader(folder, batch_size=4)
@@ -148,6 +163,38 @@ def test_accelerate_may_have_what_torch_loads(folder):
     prepare(StandInAdapter, loader)  # pytest makes millrace's warnings errors
 
 
+# Ray
+
+
+def make_with_sampler(module, loader):
+    """What prepare_data_loader() does in the first of two ranks."""
+    def with_sampler(loader):
+        arguments = {name: getattr(loader, name) for name in KEPT}
+        arguments.update(batch_size=loader.batch_size, shuffle=False, drop_last=loader.drop_last,
+                         sampler=data.distributed.DistributedSampler(loader.dataset, 2, 0))
+        return module.DataLoader(**arguments)
+
+    return with_sampler(loader)
+
+
+@pytest.mark.parametrize("version", ["ray.train.torch", "ray.train.v2.torch"])
+def test_ray_gives_the_loader_a_sampler(folder, monkeypatch, version):
+    module = types.SimpleNamespace(DataLoader=data.DataLoader)
+    monkeypatch.setitem(sys.modules, version + ".train_loop_utils", module)
+    ours, torchs = DataLoader(folder, batch_size=4), data.DataLoader(folder, batch_size=4)
+    assert module.DataLoader is not data.DataLoader
+    made, other = (make_with_sampler(module, loader) for loader in (ours, torchs))
+    assert explain(made)["native"]
+    assert type(other) is data.DataLoader
+    assert [y.tolist() for _, y in made] == [y.tolist() for _, y in other]
+    folder.transform = T.Compose([T.PILToTensor(), T.Resize((16, 16), antialias=True)])
+    made = make_with_sampler(module, DataLoader(folder, batch_size=4, exact_resize=False))
+    assert "exact_resize=False" in explain(made)["reason"] and explain(made)["native"]
+    with pytest.warns(UserWarning, match="batch_size None"):
+        left = DataLoader(folder, batch_size=None)
+    assert type(make_with_sampler(module, left)) is data.DataLoader
+
+
 # With Accelerate itself
 
 def real():
@@ -173,7 +220,6 @@ def test_accelerates_shards(folder, world, rank, options, how):
     for kind in (DataLoader, data.DataLoader):
         torch.manual_seed(3)
         loader = kind(folder, num_workers=1, **options)
-        assert not hasattr(loader, "_is_accelerate_prepared")
         made = accelerate.prepare_data_loader(loader,
                                               torch.device("cpu"),
                                               num_processes=world,
@@ -183,7 +229,8 @@ def test_accelerates_shards(folder, world, rank, options, how):
                                               **how)
         rest = accelerate.skip_first_batches(made, 1)
         assert explain(made)["native"] is explain(rest)["native"] is (kind is DataLoader)
-        parts = (made, made, rest) if len(made) > 1 else (made, made)  # else the rest is empty
+        # Accelerate 1.0 fails where there is no batch.
+        parts = (made, made, rest) if len(made) > 1 else (made, made) if len(made) else ()
         found.append([(y.tolist(), part.end_of_dataloader, part.remainder) for part in parts
                       for _, y in part])
         found[-1] += [len(made), made.total_batch_size, made.total_dataset_length]

@@ -15,9 +15,8 @@ from support import module, run_python
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 # A pass of torch's own loader, which some frameworks make of another, fails.
-MILLRACE = """import torch.utils.data; torch.utils.data.DataLoader.__iter__ = None
-from millrace.torch import DataLoader
-"""
+MILLRACE = ("import torch.utils.data; torch.utils.data.DataLoader.__iter__ = None; "
+            "from millrace.torch import DataLoader\n")
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +54,28 @@ def test_one_line_makes_the_loaders_native(data, tmp_path, n_ranks, name, framew
     if n_ranks > 1 and torch.__version__ < "2":
         pytest.skip("torchrun of torch 1.13 does not start on Python 3.11")
     pytest.importorskip(framework, reason=f"{framework} is not installed")
+    compare(name, data, tmp_path, n_ranks)
+
+
+def compare(name, data, tmp_path, n_ranks, launched=None):
+    """launched: of the program's ranks, those that torchrun starts, if not all."""
     program = os.path.join(PROGRAMS, name + ".py")
-    arguments = [data] + [str(tmp_path / "out")] * (name == "trainer_train")
+    arguments = [data] + [str(tmp_path / "out")] * (name in ("trainer_train", "ray_train"))
     with open(program, encoding="utf-8") as file:
         text = file.read()
     changed = text.replace("from torch.utils.data import DataLoader\n", MILLRACE)
     assert changed != text
     (tmp_path / "changed.py").write_text(changed)
-    expected = run(program, n_ranks, *arguments)
+    expected = run(program, launched or n_ranks, *arguments)
     assert [one[0] for one in expected] == list(range(n_ranks))
     assert all(len(labels) > 18 for _, labels, _, _ in expected)
-    assert run(tmp_path / "changed.py", n_ranks, *arguments) == expected
+    assert run(tmp_path / "changed.py", launched or n_ranks, *arguments) == expected
+
+
+def test_rays_workers_have_native_loaders(data, tmp_path):
+    """Ray starts two, and gives each loader a sampler."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    compare("ray_train", data, tmp_path, n_ranks=2, launched=1)
 
 
 def test_torchs_loader_may_have_been_changed(data):

@@ -234,9 +234,9 @@ def test_a_subclass_may_replace_the_batch_sampler(folder):
             warnings.simplefilter("always")
             loader = type("Loader", (Endless, kind), {})(folder, batch_size=4, shuffle=True)
         found.append([y.tolist() for _ in range(3) for _, y in loader])
-        assert [str(one.message) for one in caught] == [
-            "millrace: torch's own DataLoader is used: the batch sampler Repeat, which has no length"
-        ] * (kind is DataLoader)
+        assert len(caught) == (kind is DataLoader)
+        assert all("the batch sampler Repeat, which has no length" in str(one.message)
+                   for one in caught)
     assert found[0] == found[1] and len(found[0]) == 18
 
 

@@ -31,20 +31,16 @@ def _adjust() -> None:
     """In place of an adapter's adjust_state_dict_for_prefetch(): our positions need none."""
 
 
-def keep(loader: Any) -> None:
-    """Keep this DataLoader in adapters that Accelerate makes of it from now on."""
+def keep(loader: Any) -> bool:
+    """Keep this DataLoader in adapters that Accelerate makes of it from now on. False if no
+    Accelerate with adapters was imported."""
     adapter = getattr(sys.modules.get("accelerate.data_loader"), "DataLoaderAdapter", None)
     if adapter is None:
-        warnings.warn(
-            "millrace: this Accelerate replaces the loader by torch's own DataLoader, which loads "
-            "without millrace: install Accelerate 0.34 or later, or do not pass the loader to "
-            "prepare(), give it a DistributedSampler, and move its batches to accelerator.device",
-            stacklevel=find_caller())
-        return
+        return False
     _kept.add(loader)
     init = adapter.__init__
     if hasattr(init, "__wrapped__"):
-        return
+        return True
 
     @functools.wraps(init)
     def __init__(self: Any, dataset: Any, *rest: Any, batch_sampler: Any = None,
@@ -65,3 +61,14 @@ def keep(loader: Any) -> None:
         _kept.add(self.base_dataloader)
 
     adapter.__init__ = __init__
+    return True
+
+
+def keep_or_warn(loader: Any) -> None:
+    """keep(), for a loader that an Accelerator prepares."""
+    if not keep(loader):
+        warnings.warn(
+            "millrace: this Accelerate replaces the loader by torch's own DataLoader, which loads "
+            "without millrace: install Accelerate 0.34 or later, or do not pass the loader to "
+            "prepare(), give it a DistributedSampler, and move its batches to accelerator.device",
+            stacklevel=find_caller())

@@ -20,7 +20,8 @@ from torchvision import datasets
 from .. import Batch, Error, InvalidError, Loader
 from .._batch import make_state_error
 from .._loader import find_caller
-from ._accelerate import innermost, keep
+from . import _accelerate, _ray
+from ._accelerate import innermost
 from ._dataset import find_members
 from ._recipe import Recipe, recognise
 from ._source import check_functions, open_source
@@ -97,6 +98,8 @@ class DataLoader(data.DataLoader[_T]):
         except (Unknown, Error) as reason:
             self._leave(reason)
             return
+        _accelerate.keep(self)
+        _ray.keep()
         if self.worker_init_fn is not None:
             warnings.warn("millrace: worker_init_fn is not called: the workers run no Python",
                           stacklevel=find_caller())
@@ -270,9 +273,10 @@ class DataLoader(data.DataLoader[_T]):
             self._source = open_source(self.dataset)
 
     def __getattr__(self, name: str) -> Any:
-        # Only Accelerate reads this name, before it makes its own loader of this one.
+        # Only an Accelerator reads this name, before it makes its own loader of this one. The
+        # program may have imported Accelerate after this loader was made.
         if name == "_is_accelerate_prepared" and self.__dict__.get("_recipe") is not None:
-            keep(self)
+            _accelerate.keep_or_warn(self)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     # millrace.timm overrides these.
