@@ -5,7 +5,41 @@ library's table."""
 from __future__ import annotations
 
 import os
-from typing import Iterable, Literal, TypedDict
+from typing import Any, Iterable, Literal, Protocol, TypedDict, Union
+
+
+class NumpyDtype(Protocol):
+    """numpy.dtype("float32"), and torch.float32 since torch 2.1."""
+
+    @property
+    def itemsize(self) -> int:
+        ...
+
+
+class TorchDtype(Protocol):
+    """torch.float32."""
+
+    @property
+    def is_complex(self) -> bool:
+        ...
+
+
+class TorchDevice(Protocol):
+    """torch.device("cuda:0")."""
+
+    @property
+    def type(self) -> str:
+        ...
+
+    @property
+    def index(self) -> Any:
+        ...
+
+
+# numpy.float32 is a type.
+Dtype = Union[Literal["u8", "f32", "f16", "bf16", "uint8", "float32", "float", "fp32", "float16",
+                      "half", "fp16", "bfloat16"], NumpyDtype, TorchDtype, type]
+Device = Union[str, TorchDevice]
 
 
 class LoaderOptions(TypedDict, total=False):
@@ -15,7 +49,7 @@ class LoaderOptions(TypedDict, total=False):
     """
 
     batch_size: int | None
-    dtype: object
+    dtype: Dtype | None
     layout: Literal["nchw", "nhwc"] | None
     pad_channels: Literal[0, 4, 8] | None
     soft_labels: int | None
@@ -54,10 +88,10 @@ class LoaderOptions(TypedDict, total=False):
     time_limit_ms: int | None
     max_file_bytes: int | str | None
     max_pixels: int | None
-    device: object
-    devices: Iterable[object] | None
+    device: Device | None
+    devices: Iterable[Device] | None
     n_buffers: int | None
-    label_device: object
+    label_device: Device | None
     pin_memory: bool | None
     finish_on_host: bool | None
     with_timing: bool | None

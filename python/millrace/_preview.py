@@ -7,7 +7,7 @@ import importlib
 import itertools
 import os
 import time
-from typing import Any, Iterable
+from typing import Any, Iterable, Protocol, Sequence
 
 from . import _html
 from ._batch import Batch
@@ -26,14 +26,34 @@ _REPEATING = {"repeat", "weights", "weight_values"}
 _MOST_BYTES = 1 << 24  # of a sample that an operation makes larger than its file's image
 
 
-def preview(loader: Loader, n: int = 8) -> Html:
+class Wrapper(Protocol):
+    """A loader of another library that is made of a Loader."""
+
+    def _preview(self, n: int) -> Html:
+        ...
+
+
+def preview(loader: Loader | Wrapper, n: int = 8) -> Html:
     """The first n images of the loader's epoch, at most 8, as HTML for a notebook.
 
     Another loader decodes them, so the position of this one does not change. Pictures are made of
     bytes if the transform allows it, otherwise of the finished floats. The mouse pointer shows the
     calls that mr.explain() gives for an image. If rows are mixed, an image's partner is one of
     these n.
+
+    loader  also the drop-in for torch's DataLoader; before its first pass, which draws the order,
+            the dataset's first images are shown
     """
+    if not isinstance(loader, Loader):
+        if not hasattr(loader, "_preview"):
+            raise TypeError("preview() shows a millrace.Loader or a millrace.torch.DataLoader, not "
+                            f"a {type(loader).__name__}")
+        return loader._preview(n)
+    return show(loader, n, loader.dataset.classes)
+
+
+def show(loader: Loader, n: int, classes: Sequence[str]) -> Html:
+    """preview(), with the names of classes."""
     transform, given = loader._made_of
     options = {name: value for name, value in given.items() if name in _ORDER}
     order = None if loader._order is None else loader._order[:n]
@@ -43,14 +63,15 @@ def preview(loader: Loader, n: int = 8) -> Html:
     batch = _take(loader.dataset, transform, loader.epoch, order, batch_size=n, on_error="zero",
                   **options)
     details: list[str] = []
-    # A sample that an epoch has several times has other draws each time.
-    if transform is not None and order is None and "geometry" in batch and not (
-            _REPEATING & set(options)):
+    if transform is not None and "geometry" in batch and not (_REPEATING & set(options)):
+        # A sample that an epoch has several times has other draws each time.
+        seen: dict[int, int] = {}
         for index, (width, height, *_) in zip(batch.index.tolist(), batch.geometry.tolist()):
-            calls = explain(transform, loader.options["seed"], loader.epoch, index, width,
-                            height) if width > 0 else []  # a damaged sample has no size
+            seen[index] = seen.get(index, -1) + 1
+            calls = explain(transform, loader.options["seed"], loader.epoch, index, width, height,
+                            seen[index]) if width > 0 else []  # a damaged sample has no size
             details.append("\n".join(_lines(calls)))
-    return _html.batch_html(batch, head, loader.dataset.classes, details)
+    return _html.batch_html(batch, head, classes, details)
 
 
 def _take(dataset: Dataset, transform: Any, epoch: int, order: Any, **options: Any) -> Batch:

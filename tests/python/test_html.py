@@ -139,6 +139,23 @@ def test_a_preview_follows_the_programs_order(make_loader):
     assert len(shown) == 3
 
 
+def test_the_calls_of_a_sample_that_comes_twice(make_loader):
+    """Each time it has other draws."""
+    loader = make_loader("train:16", seed=5)
+    loader.set_epoch(1, [7, 2, 7])
+    titles = re.findall('title="(.*?)"', mr.preview(loader), re.DOTALL)
+    size = loader.next().geometry.tolist()[0][:2]
+    for title, occurrence in ((titles[0], 0), (titles[2], 1)):
+        (_, arguments), *_ = mr.explain("train:16", 5, 1, 7, *size, occurrence)
+        assert f"top={arguments['top']}, left={arguments['left']}" in title
+    assert titles[0] != titles[2]
+
+
+def test_a_preview_needs_a_loader(images):
+    with pytest.raises(TypeError, match="shows a millrace.Loader or .*, not a str"):
+        mr.preview(images)
+
+
 def test_mixed_rows_have_both_labels(make_loader):
     shown = mr.preview(make_loader(f"train(16)+{MEAN}+mixup", dtype="f32"), 4)
     shares = [re.fullmatch(r"(0\.\d+|1\.00) \S+, (0\.\d+|1\.00) \S+", lines[0])

@@ -24,6 +24,7 @@ from timm.data.loader import PrefetchLoader
 from torch.utils import data
 from torchvision import datasets
 
+import millrace
 from millrace.timm import create_loader, explain
 
 pytestmark = [
@@ -284,6 +285,14 @@ def test_a_damaged_file_gives_way_to_the_next(images, create, tmp_path):
     (tmp_path / "x.jpg").write_bytes(b"no image")
     dataset.reader.samples[3] = (str(tmp_path / "x.jpg"), 3)
     assert labels_of(create(batch_size=7, dataset=dataset))[0] == [0, 1, 2, 4, 4, 5, 6]
+
+
+@pytest.mark.parametrize("mixing", [None, FastCollateMixup(num_classes=21)])
+def test_a_preview(create, mixing):
+    loader = create(is_training=True, collate_fn=mixing, auto_augment="rand-m9", re_prob=0.5)
+    assert millrace.preview(loader).count("<figure") == 8
+    next(iter(loader))
+    assert millrace.preview(loader, 4).count("<figure") == 4
 
 
 def test_mixing(create):

@@ -4,6 +4,7 @@ import copy
 import io
 import os
 import pickle
+import re
 import warnings
 
 import pytest
@@ -452,6 +453,31 @@ def test_statistics(folder):
     list(loader)
     assert loader.stats()["n_samples"] == 21
     assert "consumer" in loader.verdict() or "bound" in loader.verdict()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_preview_shows_the_newest_pass(images, workers):
+    """Before the first pass, the dataset's first images. It draws nothing from torch."""
+    def captions(page):
+        return re.findall("<figcaption>(.*?)<", page)
+
+    loader = make(images, 1, num_workers=workers)
+    loader.dataset.classes = [f"sample {i}" for i in range(21)]
+    state = torch.get_rng_state()
+    assert captions(millrace.preview(loader, 3)) == ["sample 0", "sample 1", "sample 2"]
+    assert torch.equal(torch.get_rng_state(), state)
+    _, labels = next(iter(loader))
+    for page in (millrace.preview(loader, 4), loader._repr_html_()):
+        assert captions(page)[:4] == [f"sample {i}" for i in labels.tolist()]
+    subset = DataLoader(data.Subset(loader.dataset, [9, -1]), batch_size=2)
+    assert captions(subset._repr_html_()) == ["sample 9", "sample 20"]
+    assert in_child(lambda: captions(millrace.preview(loader, 1))) == "['sample 0']"
+    loader.dataset.transform = lambda image: EVAL(image)
+    with pytest.warns(UserWarning, match="the transform function"):
+        next(iter(loader))
+    assert loader._repr_html_() is None
+    with pytest.raises(millrace.StateError, match="torch's own DataLoader is used: the transform"):
+        millrace.preview(loader)
 
 
 # Datasets of a spec

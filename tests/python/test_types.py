@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Type checkers know the options, and pass on the package and on an example."""
+import ctypes
 import glob
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import typing
 
 import pytest
 
 import millrace as mr
-from millrace import _abi, _library, _options
+from millrace import _abi, _library, _option_types, _options
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -18,8 +20,8 @@ PACKAGE = os.path.dirname(mr.__file__)
 HAS_TORCH = all(importlib.util.find_spec(name) for name in ("torch", "torchvision", "timm"))
 # What the package converts to the library's texts.
 CONVERTED = {
-    "dtype": "object", "device": "object", "label_device": "object",
-    "devices": "Iterable[object] | None", "affinity_cpus": "Iterable[int] | None",
+    "dtype": "Dtype | None", "device": "Device | None", "label_device": "Device | None",
+    "devices": "Iterable[Device] | None", "affinity_cpus": "Iterable[int] | None",
     "weight_values": "Iterable[float] | None",
 }
 
@@ -55,12 +57,25 @@ def test_the_options_are_the_librarys():
     assert list(found) == names
 
 
+def test_the_names_of_dtypes_are_the_librarys():
+    names, *_ = typing.get_args(_option_types.Dtype)
+    with pytest.raises(mr.InvalidError) as error:
+        _options.make_options({"dtype": "?"})
+    words = str(error.value).partition("none of ")[2].split(", ")
+    found = {}
+    for name in typing.get_args(names):
+        options, _kept = _options.make_options({"dtype": name})
+        found.setdefault(_options.read_option(ctypes.addressof(options), "dtype"), name)
+    assert found == {word: word for word in words}
+
+
 def paths():
     """What is checked: without torch and timm, only what does not import them."""
     examples = [os.path.join(HERE, "typed_example.py")]
     if not HAS_TORCH:
         return glob.glob(os.path.join(PACKAGE, "*.py")) + examples
-    return [PACKAGE, *examples, os.path.join(HERE, "typed_torch_example.py")]
+    examples += [os.path.join(HERE, f"typed_{name}_example.py") for name in ("torch", "timm")]
+    return [PACKAGE, *examples]
 
 
 def check(*command):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import inspect
 import warnings
-from typing import Any, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Generator, Iterator
 
 import torch
 from timm.data import loader as timm_loader
@@ -21,6 +21,7 @@ from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
 
 from .. import Batch, Error, Loader, Transform, features
+from .._html import Html
 from ..torch import DataLoader
 from ..torch import explain as explain_torch
 from ..torch._dataloader import is_plain
@@ -31,25 +32,27 @@ from ..torch._words import Unknown, is_timm, join, needs, number
 _SIGNATURE = inspect.signature(timm_loader.create_loader)
 
 
-def create_loader(*arguments: Any, **options: Any) -> Any:
-    """timm's create_loader: the same arguments, order and batches, from the library's workers.
+if TYPE_CHECKING:
+    from timm.data.loader import create_loader as create_loader
+else:
 
-    docs/python.md says what is recognised. Otherwise timm's own loader is used, after a warning
-    that names the reason. explain(loader) returns the reason too.
-    """
-    bound = _SIGNATURE.bind(*arguments, **options)
-    bound.apply_defaults()
-    try:
-        return _create(bound.arguments)
-    except (Unknown, Error) as reason:
-        warnings.warn(f"millrace: timm's own create_loader is used: {reason}", stacklevel=2)
-        loader = timm_loader.create_loader(*arguments, **options)
-        loader._reason = str(reason)
-        return loader
+    def create_loader(*arguments, **options):
+        """timm's create_loader: the same arguments, order and batches, from the library's workers.
 
+        docs/python.md says what is recognised. Otherwise timm's own loader is used, after a warning
+        that names the reason. explain(loader) returns the reason too.
+        """
+        bound = _SIGNATURE.bind(*arguments, **options)
+        bound.apply_defaults()
+        try:
+            return _create(bound.arguments)
+        except (Unknown, Error) as reason:
+            warnings.warn(f"millrace: timm's own create_loader is used: {reason}", stacklevel=2)
+            loader = timm_loader.create_loader(*arguments, **options)
+            loader._reason = str(reason)
+            return loader
 
-create_loader.__signature__ = _SIGNATURE.replace(  # type: ignore[attr-defined]
-    return_annotation=Any)
+    create_loader.__signature__ = _SIGNATURE.replace(return_annotation=Any)
 
 
 def explain(loader: Any) -> dict[str, Any]:
@@ -249,6 +252,10 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
         self.random_erasing = None  # type: ignore[assignment]
         self.mean, self.std = (torch.tensor([x * 255 for x in given[name]]).view(1, 3, 1, 1)
                                for name in ("mean", "std"))
+
+    def _preview(self, n: int) -> Html:
+        assert isinstance(self.loader, _Loader)
+        return self.loader._preview(n)
 
     def __iter__(self) -> Generator[Any, None, None]:
         for images, target in self.loader:

@@ -19,7 +19,9 @@ from torchvision import datasets
 
 from .. import Batch, Error, InvalidError, Loader
 from .._batch import make_state_error
+from .._html import Html
 from .._loader import find_caller
+from .._preview import show
 from . import _accelerate, _ray
 from ._accelerate import innermost
 from ._dataset import find_members
@@ -160,6 +162,25 @@ class DataLoader(data.DataLoader[_T]):
     def verdict(self) -> str:
         """mr.Loader.verdict(): whether the loop waited for data, or data for the loop."""
         return self._running().verdict()
+
+    def _preview(self, n: int) -> Html:
+        """mr.preview(): of the newest pass, or of the dataset's first images."""
+        if self._recipe is None:
+            raise make_state_error(f"torch's own DataLoader is used: {self._reason}")
+        self._renew()
+        classes = [str(name) for name in getattr(self._source.owner, "classes", ())]
+        if self._native is not None:
+            return show(self._native, n, classes)
+        indices = self._source.indices
+        order = range(len(self._source.dataset)) if indices is None else indices
+        with Loader(self._source.dataset, self._recipe.text, batch_size=n, num_workers=0,
+                    dtype=self._recipe.dtype, seed=self._draws.seed) as first:
+            first.set_epoch(0, order[:n])
+            return show(first, n, classes)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: mr.preview(), or only repr() if torch's own code loads."""
+        return None if self._recipe is None else self._preview(8)
 
     def _running(self) -> Loader:
         if self._native is None:

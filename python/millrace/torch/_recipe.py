@@ -18,7 +18,8 @@ from ._words import Unknown, filter_of, foresee, is_timm, join, needs, number, s
 
 class Recipe(NamedTuple):
     text: str
-    dtype: str
+    dtype: Any
+    """The word of the loader's option."""
     has_size: bool
     """All images come out with the same size."""
     note: str = ""
