@@ -37,6 +37,7 @@ ARGUMENTS = {
     "ConvertBoundingBoxFormat": ("XYXY",), "SetClampingMode": ("soft",), "MixUp": (), "CutMix": ()
 }
 ON_FLOATS = ("Normalize", "RandomErasing", "GaussianNoise", "LinearTransformation")
+DRAW_SIZES = ("RandomResize", "RandomShortestSize", "RandomZoomOut", "ScaleJitter")
 CONVERTERS = ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype")
 INNER = ("RandomApply", "RandomChoice", "RandomOrder", "Compose")
 
@@ -66,6 +67,8 @@ def find(version, name):
         whole = [v1.PILToTensor(), thing]
     elif name in CONVERTERS:
         whole = [thing]
+    elif name in DRAW_SIZES:
+        whole = [thing, v1.CenterCrop(8), *floats]
     else:
         whole = [*floats, thing] if name in ON_FLOATS else [thing, *floats]
     try:
@@ -77,6 +80,7 @@ def find(version, name):
     if name == "Compose":
         return "native", "`+`"
     ops = re.findall(r"(?:^|\+)(\w+)", re.sub(r"\([^()]*\)", "", re.sub(r"\([^()]*\)", "", text)))
+    ops = ops[:1] if name in DRAW_SIZES else ops
     names = [f"`{op}`" for op in ops if op not in ("none", "normalize") or name == "Normalize"]
     return "native", ", ".join(names) or "`none`"
 

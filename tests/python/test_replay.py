@@ -139,6 +139,14 @@ class Maker:
                 lambda: [T.RandomCrop(size, [30, 25, 31, 20], **self.padding())
                          if max(size) < 45 else T.RandomCrop(size, 50, **self.padding())],
             ]
+        if self.is_v2 and not self.is_fixed:
+            drawn = [
+                lambda: T.RandomResize(20, 60, self.mode()),
+                lambda: T.RandomShortestSize([20, 33, 47], rng.choice([None, 50]), self.mode()),
+                lambda: T.ScaleJitter((40, 55), self.span(0.3, 2), self.mode()),
+                lambda: T.RandomZoomOut(self.fill(), (1, 2.5), self.p()),
+            ]
+            made.append(lambda: [rng.choice(drawn)(), T.RandomCrop(size, pad_if_needed=True)])
         return rng.choice(made)()
 
     def tail(self):

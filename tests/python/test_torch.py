@@ -489,6 +489,11 @@ def test_v2_on_images(images, text_of, reason_of):
         assert_same(ImageFolder(images, transform), batch_size=8, num_workers=1)
     random = v2.Compose([v2.RandomResizedCrop(16), v2.RandomHorizontalFlip(), v2.PILToTensor()])
     assert "random_resized_crop(16" in text_of(random)
+    sizes = [v2.RandomShortestSize(list(range(20, 37)), 50), v2.CenterCrop(9), v2.PILToTensor()]
+    assert "RandomShortestSize with more than 16 sizes" in reason_of(v2.Compose(sizes))
+    sizes[0] = v2.RandomResize(20, 50)
+    assert "random_resize(20,50)" in text_of(v2.Compose(sizes))
+    assert "RandomResize without a crop after it" in reason_of(v2.Compose(sizes[::2]))
     assert "put it before ToImage, or accept" in reason_of(
         v2.Compose([v2.ToImage(), v2.Resize(20), scaled]))
 

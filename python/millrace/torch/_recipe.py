@@ -56,6 +56,12 @@ def _resize(t: Any) -> str:
     return f"resize({size_of(size)}{longest},interp={filter_of(t.interpolation)})"
 
 
+def _random_shortest_size(t: Any) -> str:
+    needs(len(t.min_size) <= 16, "RandomShortestSize with more than 16 sizes")
+    longest = "" if t.max_size is None else f",max_size={t.max_size}"
+    return f"random_shortest_size({join(t.min_size)}{longest},interp={filter_of(t.interpolation)})"
+
+
 def _border(padding: Any) -> list[int]:
     """left, top, right, bottom"""
     if isinstance(padding, int):
@@ -154,6 +160,12 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandomResizedCrop": _random_resized_crop, "Resize": _resize,
     "CenterCrop": lambda t: f"center_crop({size_of(t.size)})", "RandomCrop": _random_crop,
     "Pad": _pad,
+    "RandomResize": lambda t:
+    f"random_resize({t.min_size},{t.max_size},interp={filter_of(t.interpolation)})",
+    "RandomShortestSize": _random_shortest_size, "ScaleJitter": lambda t:
+    f"scale_jitter({size_of(t.target_size)},{join(t.scale_range)},"
+    f"interp={filter_of(t.interpolation)})", "RandomZoomOut": lambda t:
+    f"random_zoom_out(side_range={join(t.side_range)},p={number(t.p)}{_fill(t.fill)})",
     "RandomHorizontalFlip": lambda t: f"hflip({number(t.p)})",
     "RandomVerticalFlip": lambda t: f"vflip({number(t.p)})", "ColorJitter": _color_jitter,
     "Grayscale": lambda t: f"grayscale({t.num_output_channels})",
@@ -177,7 +189,6 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
 }
 # What to do instead of classes that torch loads.
 _BOXES = "for boxes, masks and points, which millrace loads as bytes beside an image (extra=)"
-_SIZES = "images of random sizes; Resize and RandomResizedCrop have a fixed one"
 _HINTS = {
     "AugMix": "it works on tensors, in floats; RandAugment and TrivialAugmentWide are native",
     "CutMix": "mixes a batch: call it on batches in the loop, or use millrace.Loader with cutmix",
@@ -189,17 +200,16 @@ _HINTS = {
     "GaussianNoise": "noise of torch's generator; add it to batches in the loop",
     "Lambda": "a Python function; a class of torchvision that does the same is native",
     "LinearTransformation": "a matrix for whole images; call it on batches in the loop",
-    "RandomZoomOut": "images of random sizes; Pad and RandomCrop(pad_if_needed=True) are native",
     "Transform": "the base class of others",
     "ToPILImage": "back to an image; put the operations before the tensor is made",
     "UniformTemporalSubsample": "it is for videos",
-    **dict.fromkeys(("RandomResize", "RandomShortestSize", "ScaleJitter"), _SIZES),
     **dict.fromkeys(("ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat",
                      "RandomIoUCrop", "SanitizeBoundingBoxes", "SanitizeKeyPoints",
                      "SetClampingMode"), _BOXES),
 }
 FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
+_DRAW_SIZES = ("RandomResize", "RandomShortestSize", "ScaleJitter", "RandomZoomOut")
 _CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
 
 
@@ -273,6 +283,7 @@ class _Writer:
         self.normal = ""
         self.erasing = ""
         self.has_size = False
+        self.drawn = ""  # the last class that draws an image's size
         # v2 makes floats as x * (1 / 255), as the library does; the others as x / 255.
         self.multiplies = False
 
@@ -305,6 +316,8 @@ class _Writer:
             if self.form != "pil":
                 self.check_on_tensor(name, t)
             self.items.append(_operation(t))
+            if name in _DRAW_SIZES:
+                self.has_size, self.drawn = False, name
             self.has_size |= name in _CROPS or name == "Resize" and not isinstance(
                 t.size, int) and len(t.size) == 2
 
@@ -314,8 +327,8 @@ class _Writer:
         if name not in _OPERATIONS:
             return  # _operation() says why
         before = f"put it before {self.converter}"
-        is_cut = name in ("CenterCrop", "RandomCrop", "Pad") and not self.normal and (
-            self.form == "u8" or not getattr(t, "fill", 0))
+        is_cut = (name in ("CenterCrop", "RandomCrop", "Pad", "RandomZoomOut") and not self.normal
+                  and (self.form == "u8" or not getattr(t, "fill", 0)))
         if name in _FLIPS or is_cut or name == "RGB":
             return
         needs(self.form == "u8" and name in ("Resize", "RandomResizedCrop"),
@@ -368,6 +381,8 @@ def recognise(transform: Any, exact_resize: bool = True) -> Recipe:
     with foresee("a transform"):
         writer.add(transform)
     needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
+    needs(writer.has_size or not writer.drawn,
+          f"{writer.drawn} without a crop after it: images of random sizes")
     divides = writer.form in FLOATS.values() and not writer.multiplies
     normal = writer.normal or (_normalize([0], [1]) if divides else "")
     text = "+".join(item for item in (*writer.items, normal, writer.erasing) if item) or "none"
