@@ -18,6 +18,7 @@
 #include "dataset/dataset.h"
 #include "dataset/file_cache.h"
 #include "cache/cache_thread.h"
+#include "loader/aspect_groups.h"
 #include "loader/batch.h"
 #include "loader/copying.h"
 #include "loader/epoch.h"
@@ -84,9 +85,12 @@ static mr_status make_host(const mr_loader_options *options, struct mr_host **ho
     return status == MR_OK ? copy_weights(host, error) : status;
 }
 
-static mr_status make_sampler(struct mr_host *host, int64_t n_samples, mr_error *error)
+static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const struct mr_plan *plan,
+                              mr_error *error)
 {
     const mr_loader_options *o = &host->options;
+    int64_t n_samples = mr_dataset_n_samples(dataset);
+    struct mr_groups *groups;
     host->has_next_epoch = o->num_workers != MR_NO_WORKERS;
     host->sampler_options = (mr_sampler_options){.struct_size = sizeof(mr_sampler_options),
                                                  .n_samples = n_samples,
@@ -104,7 +108,10 @@ static mr_status make_sampler(struct mr_host *host, int64_t n_samples, mr_error 
                                                  .weights = o->weights,
                                                  .weight_values = o->weight_values,
                                                  .n_weight_values = o->n_weight_values};
-    mr_status status = mr_sampler_create(&host->sampler_options, &host->sampler, error);
+    mr_status status = mr_aspect_groups_make(dataset, plan->use_exif, o, &groups, error);
+    if (status == MR_OK)
+        status = mr_sampler_create_grouped(&host->sampler_options, groups, &host->sampler, error);
+    mr_groups_unref(groups);
     host->options.weight_values = NULL; /* the sampler has its own copy */
     host->options.n_weight_values = 0;
     return status;
@@ -129,6 +136,11 @@ static mr_status check_batches(const struct mr_host *host, mr_error *error)
     long long n_samples = mr_sampler_length(host->sampler);
     if (o->allow_empty_epoch || mr_sampler_steps(host->sampler, o->batch_size, o->drop_last) > 0)
         return MR_OK;
+    if (o->aspect_ratio_groups != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "an epoch has 0 batches: a rank's part of %lld samples is smaller than "
+                            "batch_size %u, and aspect_ratio_groups has whole batches only",
+                            (long long)host->sampler_options.n_samples, o->batch_size);
     if (n_samples == 0 && o->repeat > 0)
         return mr_error_set(
             error, MR_ERR_INVALID,
@@ -428,7 +440,7 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
     mr_status status =
         mr_plan_split_compile(host, loader->dataset, transform, plan, plan + 1, error);
     if (status == MR_OK)
-        status = make_sampler(host, n_samples, error);
+        status = make_sampler(host, loader->dataset, plan, error);
     if (status == MR_OK)
         status = check_batches(host, error);
     if (status == MR_OK)

@@ -113,6 +113,7 @@ const struct mr_option mr_option_table[] = {
     {OPTION(cache)},
     {OPTION(cache_bytes), .lo = 1, .hi = UINT64_MAX, .is_bytes = true},
     {OPTION(pad_batch), .lo = 1, .hi = 65535},
+    {OPTION(aspect_ratio_groups), .lo = 1, .hi = 100},
 };
 enum { N_OPTIONS = sizeof mr_option_table / sizeof *mr_option_table };
 const size_t mr_option_table_n = N_OPTIONS;
@@ -181,8 +182,7 @@ static mr_status check_reserved(const mr_loader_options *o, mr_error *error)
     } fields[] = {{o->reserved_batch, sizeof o->reserved_batch},
                   {o->reserved_order, sizeof o->reserved_order},
                   {o->reserved_workers, sizeof o->reserved_workers},
-                  {o->reserved_devices, sizeof o->reserved_devices},
-                  {o->reserved_images, sizeof o->reserved_images}};
+                  {o->reserved_devices, sizeof o->reserved_devices}};
     mr_status status = MR_OK;
     for (size_t i = 0; status == MR_OK && i < sizeof fields / sizeof *fields; i++)
         status =

@@ -23,6 +23,9 @@ static mr_status check_sampling(const mr_loader_options *o, mr_error *error)
     if (o->tail == MR_TAIL_EXACT && o->drop_last)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the exact tail and drop_last exclude each other");
+    if (o->tail == MR_TAIL_EXACT && o->aspect_ratio_groups != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the exact tail and aspect_ratio_groups exclude each other");
     if (o->epoch > UINT64_MAX - o->n_epochs)
         return mr_error_set(error, MR_ERR_INVALID,
                             "epoch %llu plus n_epochs %llu is above 2^64 - 1",

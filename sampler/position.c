@@ -28,7 +28,8 @@ enum {
     WEIGHTS = 128,
     NO_REPLACEMENT = 256,
     TIMM = 512,
-    ALL_FLAGS = 1023,
+    GROUPS = 1024,
+    ALL_FLAGS = 2047,
     REPEAT_SHIFT = 16 /* repeat has the upper half */
 };
 
@@ -39,12 +40,14 @@ static uint32_t compute_check(const struct mr_position *position)
                            (uInt)(sizeof *position - from));
 }
 
-static uint32_t make_flags(const mr_sampler_options *options, bool drop_last, bool ended)
+static uint32_t make_flags(const mr_sampler *sampler, bool drop_last, bool ended)
 {
+    const mr_sampler_options *options = mr_sampler_resolved(sampler);
     return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
            (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT |
            (ended ? ENDED : 0u) | (options->weights || options->weight_values ? WEIGHTS : 0u) |
            (options->no_replacement ? NO_REPLACEMENT : 0u) |
+           (mr_sampler_has_groups(sampler) ? GROUPS : 0u) |
            (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
            options->repeat << REPEAT_SHIFT;
 }
@@ -62,7 +65,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
         .magic = MR_POSITION_MAGIC,
         .version = MR_POSITION_VERSION,
         .len = sizeof *position_out,
-        .flags = make_flags(options, drop_last, ended),
+        .flags = make_flags(sampler, drop_last, ended),
         .seed = options->seed,
         .epoch = options->epoch,
         .n_samples = (uint64_t)options->n_samples,
@@ -95,10 +98,11 @@ static mr_status load_position(const void *bytes, size_t len, struct mr_position
         return mr_error_set(error, MR_ERR_INVALID,
                             "the saved position has %zu bytes, not %u; was it cut?", len,
                             position->len == len ? (uint32_t)sizeof *position : position->len);
-    bool has_weights = (position->flags & WEIGHTS) != 0;
+    bool has_weights = (position->flags & WEIGHTS) != 0,
+         has_digest = has_weights || (position->flags & GROUPS);
     uint64_t repeat = position->flags >> REPEAT_SHIFT,
              longest = position->n_samples * (repeat ? repeat : 1);
-    if (position->check != compute_check(position) || has_weights != (position->digest != 0) ||
+    if (position->check != compute_check(position) || has_digest != (position->digest != 0) ||
         (position->flags & 0xffff) > ALL_FLAGS || position->n_used != 1 || position->reserved ||
         (!has_weights && position->used[0] > longest))
         return mr_error_set(error, MR_ERR_INVALID,
@@ -136,6 +140,11 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
         return mr_error_set(
             error, MR_ERR_INVALID, "the position was saved %s weights, this loader is %s them",
             saved & WEIGHTS ? "with" : "without", mine & WEIGHTS ? "with" : "without");
+    if (differ & GROUPS)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved %s groups of samples, this loader is %s them",
+                            saved & GROUPS ? "with" : "without",
+                            mine & GROUPS ? "with" : "without");
     if (differ & NO_REPLACEMENT)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with no_replacement %s, this loader has %s",
@@ -156,9 +165,10 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
     return MR_OK;
 }
 
-static mr_status compare_options(const struct mr_position *position,
-                                 const mr_sampler_options *options, bool drop_last, mr_error *error)
+static mr_status compare_options(const struct mr_position *position, const mr_sampler *sampler,
+                                 bool drop_last, mr_error *error)
 {
+    const mr_sampler_options *options = mr_sampler_resolved(sampler);
     if (position->n_samples != (uint64_t)options->n_samples)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with %" PRIu64
@@ -169,7 +179,7 @@ static mr_status compare_options(const struct mr_position *position,
                             "the position was saved with seed %" PRIu64
                             ", this loader has %" PRIu64,
                             position->seed, options->seed);
-    return compare_flags(position->flags, make_flags(options, drop_last, false), error);
+    return compare_flags(position->flags, make_flags(sampler, drop_last, false), error);
 }
 
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
@@ -180,14 +190,25 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
     struct mr_position position;
     mr_status status = load_position(bytes, len, &position, error);
     if (status == MR_OK)
-        status = compare_options(&position, options, drop_last, error);
+        status = compare_options(&position, sampler, drop_last, error);
     if (status != MR_OK)
         return status;
     if (position.digest != mr_sampler_digest(sampler))
         return mr_error_set(
             error, MR_ERR_INVALID,
-            "the position was saved with other weights or another n_draws than this loader's");
+            mr_sampler_has_groups(sampler)
+                ? "the position was saved with other groups of samples than this loader's"
+                : "the position was saved with other weights or another n_draws than this "
+                  "loader's");
     bool ended = (position.flags & ENDED) != 0;
+    if (!ended && mr_sampler_has_groups(sampler) &&
+        (position.world_size != options->world_size || position.batch_size != batch_size))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with world_size %u and batch_size %u, this "
+                            "loader has %u and %u: each rank makes batches of one group from its "
+                            "own samples",
+                            position.world_size, position.batch_size, options->world_size,
+                            batch_size);
     uint64_t step = (uint64_t)batch_size * options->world_size;
     if (!ended && position.used[0] % step != 0)
         return mr_error_set(

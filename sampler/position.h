@@ -15,14 +15,15 @@ struct mr_position {
     uint32_t len;     /* of the whole position, in bytes */
     uint32_t check;   /* CRC-32 of the bytes after it */
     uint32_t flags;   /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch has
-                         ended, 7 weights, 8 no_replacement, 9 repeat is timm's, 16-31 repeat */
+                         ended, 7 weights, 8 no_replacement, 9 repeat is timm's, 10 groups,
+                         16-31 repeat */
     uint32_t world_size;
     uint32_t batch_size;
     uint32_t rank; /* not read by the library */
     uint64_t seed;
     uint64_t epoch;
     uint64_t n_samples;
-    uint64_t digest; /* of weights and n_draws; 0 without weights */
+    uint64_t digest; /* of weights, n_draws and groups; 0 without weights and groups */
     uint32_t n_used; /* number of entries of used: 1, since a loader has one dataset */
     uint32_t reserved;
     uint64_t used[1]; /* samples that all ranks together have used in this epoch */
@@ -51,7 +52,8 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
  * together have used exactly the first k*W*B positions. Another W and B can continue if W*B divides
  * that number, and every sample is still used as often as without the change. The positions after
  * the last full round of W follow the new W: another number is padded (pad) or left out (drop). A
- * position saved at the end of an epoch is restored at its end with any W and B. The order (torch,
+ * position saved at the end of an epoch is restored at its end with any W and B. With groups W and
+ * B must be the same, because groups are made from each rank's part of the order. The order (torch,
  * keyed) must be the saved one only if samples are shuffled.
  */
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,

@@ -6,7 +6,8 @@
  * torch order is computed once and only this rank's shard of it is stored; other orders without
  * weights are computed for each position. Padding wraps around as often as needed, since n may be
  * below W. With `repeat` the order repeats each sample, one after the other, and the ranks together
- * take the first n / 256 * 256 positions. With weights the order is drawn.
+ * take the first n / 256 * 256 positions. With weights the order is drawn. With groups the rank's
+ * order is then sorted into batches of one group.
  */
 #include "sampler/sampler.h"
 
@@ -15,6 +16,7 @@
 #include "base/options.h"
 #include "base/xxh3.h"
 #include "sampler/drawn.h"
+#include "sampler/groups.h"
 #include "sampler/keyed.h"
 #include "sampler/randperm.h"
 
@@ -23,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REPEAT_ROUND = 256, MAX_REPEAT = 65535 };
+enum { REPEAT_ROUND = 256, MAX_REPEAT = 65535, FILLED_UP = 1 << 24 };
 enum source { SEQUENTIAL, KEYED, DRAWN, TABLE_U32, TABLE_U64 };
 
 struct mr_sampler {
@@ -32,9 +34,11 @@ struct mr_sampler {
     enum source source;
     void *table;                /* TABLE_U32 and TABLE_U64: this rank's indices, of 4 or 8 bytes;
                                    otherwise NULL */
-    uint32_t *occurrences;      /* for each index of the table, if the order is the caller's;
-                                   otherwise NULL */
+    uint32_t *occurrences;      /* for each index of the table, if the order is the caller's or is
+                                   sorted by groups; otherwise NULL */
+    bool has_own_order;         /* the order is the caller's */
     struct mr_weights *weights; /* or NULL */
+    struct mr_groups *groups;   /* or NULL */
     struct mr_drawn drawn;      /* with weights; not freed while an order of the caller's is used */
     struct mr_keyed keyed;
 };
@@ -211,43 +215,101 @@ static void *make_torch_table(const mr_sampler *sampler, enum source source, uin
     return shard;
 }
 
+struct order {
+    enum source source;
+    void *table;
+    uint32_t *occurrences;
+    uint64_t length;
+};
+
 /* Replace the old order by a new one. */
-static void replace_order(mr_sampler *sampler, enum source source, void *table,
-                          uint32_t *occurrences, uint64_t length, uint64_t epoch)
+static void replace_order(mr_sampler *sampler, const struct order *order, uint64_t epoch)
 {
     free(sampler->table);
     free(sampler->occurrences);
-    sampler->occurrences = occurrences;
-    sampler->source = source;
-    sampler->table = table;
-    sampler->length = length;
+    sampler->occurrences = order->occurrences;
+    sampler->source = order->source;
+    sampler->table = order->table;
+    sampler->length = order->length;
     sampler->options.epoch = epoch;
+}
+
+/*
+ * Take the samples at these positions of an order. A sample that fills up another batch has draws
+ * of its own.
+ */
+static mr_status take_positions(const mr_sampler *from, const uint64_t *positions,
+                                struct order *order_out, mr_error *error)
+{
+    uint32_t *n_uses = mr_weights_allocate_zeros(from->length, sizeof *n_uses, error);
+    order_out->source = table_source((uint64_t)from->options.n_samples);
+    order_out->table = allocate_table(order_out->length, table_element(order_out->source), error);
+    order_out->occurrences = allocate_table(order_out->length, sizeof(uint32_t), error);
+    bool ok = n_uses && order_out->table && order_out->occurrences;
+    for (uint64_t i = 0; ok && i < order_out->length; i++) {
+        int64_t p = (int64_t)positions[i];
+        write_table(order_out->source, order_out->table, i, (uint64_t)mr_sampler_at(from, p));
+        order_out->occurrences[i] = mr_sampler_occurrence(from, p) + n_uses[p]++ * FILLED_UP;
+    }
+    free(n_uses);
+    return ok ? MR_OK : MR_ERR_NO_MEMORY;
+}
+
+/* Sort an order into batches of one group. Its table is freed. */
+static mr_status sort_by_groups(const mr_sampler *sampler, struct order *order, mr_error *error)
+{
+    mr_sampler from = *sampler; /* with that order */
+    struct order sorted = {.length = order->length / sampler->groups->batch_size *
+                                     sampler->groups->batch_size};
+    from.source = order->source;
+    from.table = order->table;
+    from.occurrences = NULL;
+    from.length = order->length;
+    uint8_t *ids = allocate_table(from.length, 1, error);
+    uint64_t *positions = allocate_table(sorted.length, sizeof *positions, error);
+    mr_status status = ids && positions ? MR_OK : MR_ERR_NO_MEMORY;
+    for (uint64_t p = 0; status == MR_OK && p < from.length; p++)
+        ids[p] = sampler->groups->ids[mr_sampler_at(&from, (int64_t)p)];
+    if (status == MR_OK)
+        status = mr_groups_sort(ids, from.length, sampler->groups->batch_size, positions, error);
+    if (status == MR_OK)
+        status = take_positions(&from, positions, &sorted, error);
+    free(ids);
+    free(positions);
+    free(order->table);
+    *order = sorted;
+    return status;
 }
 
 /* Make the order of an epoch that follows from the options. On failure the old order stays. */
 static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *error)
 {
     const mr_sampler_options *options = &sampler->options;
-    uint64_t n = (uint64_t)options->n_samples, length = shard_length(options, options->rank);
-    enum source source = SEQUENTIAL;
-    void *table = NULL;
+    uint64_t n = (uint64_t)options->n_samples;
+    struct order order = {.source = SEQUENTIAL, .length = shard_length(options, options->rank)};
+    mr_status status = MR_OK;
 
     if (sampler->weights) {
-        source = DRAWN;
-        mr_status status =
-            mr_drawn_fill(&sampler->drawn, sampler->weights, options->seed + epoch, error);
-        if (status != MR_OK)
-            return status;
+        order.source = DRAWN;
+        status = mr_drawn_fill(&sampler->drawn, sampler->weights, options->seed + epoch, error);
     } else if (!options->no_shuffle && options->order == MR_ORDER_KEYED) {
-        source = KEYED;
+        order.source = KEYED;
         mr_keyed_init(&sampler->keyed, n, options->seed, epoch);
     } else if (!options->no_shuffle) {
-        source = table_source(n);
-        table = make_torch_table(sampler, source, length, options->seed + epoch, error);
-        if (!table)
-            return MR_ERR_NO_MEMORY;
+        order.source = table_source(n);
+        order.table =
+            make_torch_table(sampler, order.source, order.length, options->seed + epoch, error);
+        status = order.table ? MR_OK : MR_ERR_NO_MEMORY;
     }
-    replace_order(sampler, source, table, NULL, length, epoch);
+    if (status == MR_OK && sampler->groups)
+        status = sort_by_groups(sampler, &order, error);
+    if (status != MR_OK) {
+        free(order.table);
+        free(order.occurrences);
+        return status;
+    }
+    sampler->has_own_order = false;
+    replace_order(sampler, &order, epoch);
     return MR_OK;
 }
 
@@ -286,15 +348,16 @@ static mr_status load_weights(const mr_sampler_options *options, struct mr_weigh
                               (unsigned long long)options->n_draws, (unsigned long long)limit);
 }
 
-/* weights may be NULL; the sampler takes a reference of them. */
+/* weights and groups may be NULL; the sampler takes a reference of them. */
 static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights,
-                              mr_sampler **sampler_out, mr_error *error)
+                              struct mr_groups *groups, mr_sampler **sampler_out, mr_error *error)
 {
     mr_sampler *sampler = calloc(1, sizeof *sampler);
     if (!sampler)
         return mr_error_memory(error, sizeof *sampler);
     sampler->options = *options;
     sampler->weights = weights ? mr_weights_ref(weights) : NULL;
+    sampler->groups = groups ? mr_groups_ref(groups) : NULL;
     mr_status status = weights ? allocate_drawn(sampler, error) : MR_OK;
     if (status == MR_OK)
         status = build_order(sampler, options->epoch, error);
@@ -307,6 +370,12 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
 
 mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out,
                             mr_error *error)
+{
+    return mr_sampler_create_grouped(options, NULL, sampler_out, error);
+}
+
+mr_status mr_sampler_create_grouped(const mr_sampler_options *options, struct mr_groups *groups,
+                                    mr_sampler **sampler_out, mr_error *error)
 {
     if (!sampler_out)
         return mr_error_set(error, MR_ERR_INVALID, "sampler_out is NULL");
@@ -328,7 +397,7 @@ mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **samp
     if (status == MR_OK && has_weights(&resolved))
         status = load_weights(&resolved, &weights, error);
     if (status == MR_OK)
-        status = make_sampler(&resolved, weights, sampler_out, error);
+        status = make_sampler(&resolved, weights, groups, sampler_out, error);
     mr_weights_unref(weights);
     return status;
 }
@@ -339,7 +408,7 @@ mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_samp
     mr_sampler_options options = like->options;
     *sampler_out = NULL;
     options.epoch = epoch;
-    return make_sampler(&options, like->weights, sampler_out, error);
+    return make_sampler(&options, like->weights, like->groups, sampler_out, error);
 }
 
 void mr_sampler_destroy(mr_sampler *sampler)
@@ -350,6 +419,7 @@ void mr_sampler_destroy(mr_sampler *sampler)
     free(sampler->occurrences);
     mr_drawn_free(&sampler->drawn);
     mr_weights_unref(sampler->weights);
+    mr_groups_unref(sampler->groups);
     free(sampler);
 }
 
@@ -357,7 +427,7 @@ mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *er
 {
     if (!sampler)
         return mr_error_set(error, MR_ERR_INVALID, "sampler is NULL");
-    if (epoch == sampler->options.epoch && !sampler->occurrences)
+    if (epoch == sampler->options.epoch && !sampler->has_own_order)
         return MR_OK;
     return build_order(sampler, epoch, error);
 }
@@ -410,13 +480,20 @@ mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_
     }
     for (int64_t i = 0; i < n; i++)
         write_table(source, table, (uint64_t)i, (uint64_t)indices[i]);
-    replace_order(sampler, source, table, occurrences, (uint64_t)n, epoch);
+    const struct order order = {source, table, occurrences, (uint64_t)n};
+    sampler->has_own_order = true;
+    replace_order(sampler, &order, epoch);
     return MR_OK;
 }
 
 bool mr_sampler_has_order(const mr_sampler *sampler)
 {
-    return sampler->occurrences != NULL;
+    return sampler->has_own_order;
+}
+
+bool mr_sampler_has_groups(const mr_sampler *sampler)
+{
+    return sampler->groups != NULL;
 }
 
 const mr_sampler_options *mr_sampler_resolved(const mr_sampler *sampler)
@@ -465,10 +542,12 @@ uint64_t mr_sampler_order_length(const mr_sampler *sampler)
 
 uint64_t mr_sampler_digest(const mr_sampler *sampler)
 {
-    if (!sampler->weights)
+    if (!sampler->weights && !sampler->groups)
         return 0;
-    const uint64_t words[] = {sampler->weights->digest, sampler->options.n_draws};
-    uint64_t digest = mr_xxh3(words, sizeof words);
+    const uint64_t words[] = {sampler->weights ? sampler->weights->digest : 0,
+                              sampler->options.n_draws,
+                              sampler->groups ? sampler->groups->digest : 0};
+    uint64_t digest = mr_xxh3(words, sampler->groups ? sizeof words : 2 * sizeof *words);
     return digest != 0 ? digest : 1;
 }
 
@@ -480,12 +559,13 @@ static uint64_t count_steps(uint64_t length, uint32_t batch_size, bool drop_last
 
 uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
-    if (sampler->occurrences)
+    if (sampler->has_own_order)
         return count_steps(sampler->length, batch_size, drop_last);
     return mr_sampler_own_steps(sampler, batch_size, drop_last);
 }
 
 uint64_t mr_sampler_own_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
-    return count_steps(shard_length(&sampler->options, 0), batch_size, drop_last);
+    return count_steps(shard_length(&sampler->options, 0), batch_size,
+                       drop_last || sampler->groups);
 }

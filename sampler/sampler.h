@@ -7,7 +7,18 @@
 #ifndef SAMPLER_SAMPLER_H
 #define SAMPLER_SAMPLER_H
 
+#include "sampler/groups.h"
+
 #include <millrace/sampler.h>
+
+/*
+ * mr_sampler_create() of an order that is sorted into batches of one group (groups.h), with one id
+ * for each sample. Such an order has whole batches only, as many on every rank. groups may be NULL;
+ * the sampler takes a reference. Not with MR_TAIL_EXACT.
+ */
+mr_status mr_sampler_create_grouped(const mr_sampler_options *options, struct mr_groups *groups,
+                                    mr_sampler **sampler_out, mr_error *error);
+bool mr_sampler_has_groups(const mr_sampler *sampler);
 
 /*
  * Use an order of the caller's for an epoch: n indices of this rank, copied, each checked against
@@ -37,7 +48,7 @@ mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_samp
 /* Length of the order of all ranks, without padding. */
 uint64_t mr_sampler_order_length(const mr_sampler *sampler);
 
-/* A digest of the weights and the number of draws; 0 without weights. */
+/* A digest of weights, number of draws and groups; 0 without weights and groups. */
 uint64_t mr_sampler_digest(const mr_sampler *sampler);
 
 /* Number of steps of every rank with batch_size. In exact mode the longest shard decides. */

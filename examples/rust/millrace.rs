@@ -116,7 +116,7 @@ pub struct mr_loader_options {
     pub cache: *const ::std::os::raw::c_char,
     pub cache_bytes: u64,
     pub pad_batch: u32,
-    pub reserved_images: [u8; 4usize],
+    pub aspect_ratio_groups: u32,
 }
 
 #[link(name = "millrace")]
@@ -262,5 +262,5 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache) }.cast()), 256usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_bytes) }.cast()), 264usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).pad_batch) }.cast()), 272usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_images) }.cast()), 276usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).aspect_ratio_groups) }.cast()), 276usize);
 }

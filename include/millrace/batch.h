@@ -35,11 +35,11 @@
  * each mask has the height and width of its image, and "mask_image.offsets" (i64 [N]) says where it
  * begins, in elements.
  *
- * With the option pad_batch, images differ in size, and those of a batch are padded at the right and
- * at the bottom to its largest height and width: "image" is [N,C,H,W] or [N,H,W,C] and "mask_image"
- * [N,H,W], with another H and W in each batch, the same in all its parts. The padding is 0 after
- * normalize, and 255 in masks. "image.shape" has the sizes before padding. A row whose mask is 0 is
- * all padding.
+ * With the option pad_batch, images differ in size, and those of a batch are padded at the right
+ * and at the bottom to its largest height and width: "image" is [N,C,H,W] or [N,H,W,C] and
+ * "mask_image" [N,H,W], with another H and W in each batch, the same in all its parts. The padding
+ * is 0 after normalize, and 255 in masks. "image.shape" has the sizes before padding. A row whose
+ * mask is 0 is all padding.
  *
  * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
  * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of

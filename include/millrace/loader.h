@@ -188,13 +188,22 @@ typedef struct mr_loader_options {
     uint64_t cache_bytes;    /* limit on the size of the cache; 0: the free space of the disk */
 
     /* Images of different sizes */
-    uint32_t pad_batch;         /* instead of ragged: pad the images of a batch at the right and at
-                                   the bottom to its largest height and width, with 0, and masks
-                                   with 255. The largest side of an image, 1 to 65535; an image with
-                                   a larger side is damaged. "image.shape" has the images' own sizes
-                                   (batch.h). A batch has room for batch_size images whose sides are
-                                   pad_batch. 0: images have one size */
-    uint8_t reserved_images[4]; /* 0 */
+    uint32_t pad_batch;           /* instead of ragged: pad the images of a batch at the right and
+                                     at the bottom to its largest height and width, with 0, and
+                                     masks with 255. The value is the largest side of an image, 1
+                                     to 65535; an image with a larger one is damaged. "image.shape"
+                                     has the images' own sizes (batch.h). A batch has room for
+                                     batch_size squares of this side. 0: images have one size */
+    uint32_t aspect_ratio_groups; /* 1 to 100: batches of images of a similar shape, as
+                                     create_aspect_ratio_groups(k) and GroupedBatchSampler of
+                                     torchvision's references/detection make them, which use k = 3.
+                                     A rank with n samples has n / batch_size whole batches: what is
+                                     left of the groups is filled up with their first samples, or
+                                     left out. An image whose header says no size counts as a
+                                     square. A position continues only with the same world_size and
+                                     batch_size. Not with MR_TAIL_EXACT, nor for callbacks.
+                                     mr_loader_create() reads the header of every image, in 16
+                                     threads, unless a pack's index has the sizes. 0: none */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16

@@ -101,3 +101,4 @@ class LoaderOptions(TypedDict, total=False):
     cache: str | os.PathLike[str] | None
     cache_bytes: int | str | None
     pad_batch: int | None
+    aspect_ratio_groups: int | None

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of images of a similar shape, as torchvision's references/detection group them. The
+oracle is written from the rule of GroupedBatchSampler and create_aspect_ratio_groups()."""
+import bisect
+import itertools
+import os
+import random
+import subprocess
+
+import pytest
+
+import millrace as mr
+
+from support import indices
+
+N, K, BATCH = 150, 3, 4
+BAD = 17  # its header says no size
+EDGES = [0.5, 1.0, 2.0]
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    """Heights and widths: every ratio, also those at the edges of groups."""
+    rng = random.Random(31)
+    found = [(16, round(16 * ratio)) for ratio in EDGES]
+    found += [(rng.randrange(8, 40), rng.randrange(8, 40)) for _ in range(N - len(found))]
+    found[BAD] = None
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, shapes):
+    path = tmp_path_factory.mktemp("shapes")
+    os.mkdir(path / "a")
+    for i, shape in enumerate(shapes):
+        height, width = shape or (0, 0)
+        head = f"P5 {width} {height} 255\n" if shape else "no image"
+        (path / "a" / f"{i:03}.pgm").write_bytes(head.encode() + bytes(height * width))
+    return f"imagefolder:{path}"
+
+
+def group_ids(shapes, k=K):
+    """The groups; a damaged header counts as a square."""
+    bins = [2.0**(i * (2 / (2 * k)) - 1) for i in range(2 * k)] + [2.0]
+    return [bisect.bisect_right(bins, shape[1] / shape[0] if shape else 1.0) for shape in shapes]
+
+
+def grouped(order, ids, batch_size):
+    """The batches of a rank's order."""
+    waiting, seen, batches = {}, {}, []
+    for index in order:
+        group = ids[index]
+        seen.setdefault(group, []).append(index)
+        waiting.setdefault(group, []).append(index)
+        if len(waiting[group]) == batch_size:
+            batches.append(waiting.pop(group))
+            waiting[group] = []
+    n_more = len(order) // batch_size - len(batches)
+    fullest = sorted(waiting, key=lambda group: len(waiting[group]), reverse=True)
+    for group in fullest[:n_more]:
+        batches.append(list(itertools.islice(itertools.chain(
+            waiting[group], itertools.cycle(seen[group])), batch_size)))
+    return batches
+
+
+def rank_order(make_loader, folder, epoch, **options):
+    """A rank's samples without groups, in their order."""
+    loader = make_loader("resize(8:8)", folder, batch_size=1, num_workers=0, on_error="zero",
+                         **options)
+    loader.set_epoch(epoch)
+    return indices(loader)
+
+
+ORDERS = [{}, {"order": "keyed"}, {"no_shuffle": True}, {"tail": "drop"},
+          {"weight_values": [1 + i % 5 for i in range(N)]}]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("options", ORDERS, ids=str)
+def test_batches_are_those_of_the_rule(folder, shapes, make_loader, world_size, options):
+    ids, lengths = group_ids(shapes), set()
+    assert len(set(ids)) == 2 * K + 2
+    for rank in range(world_size):
+        shard = dict(options, world_size=world_size, rank=rank, seed=9)
+        loader = make_loader("resize(8:8)", folder, batch_size=BATCH, on_error="zero",
+                             aspect_ratio_groups=K, **shard)
+        for epoch in range(2):
+            loader.set_epoch(epoch)
+            found = [batch.index.tolist() for batch in loader]
+            assert found == grouped(rank_order(make_loader, folder, epoch, **shard), ids, BATCH)
+            assert len(found) == len(loader)
+            lengths.add(len(found))
+    assert len(lengths) == 1
+
+
+def test_the_order_of_torch_in_groups(folder, shapes, make_loader):
+    data = pytest.importorskip("torch.utils.data.distributed")
+    for rank in range(3):
+        sampler = data.DistributedSampler(range(N), 3, rank, seed=5)
+        sampler.set_epoch(2)
+        loader = make_loader("resize(8:8)", folder, batch_size=BATCH, on_error="zero", seed=5,
+                             world_size=3, rank=rank, aspect_ratio_groups=1)
+        loader.set_epoch(2)
+        assert [batch.index.tolist() for batch in loader] == grouped(
+            list(sampler), group_ids(shapes, 1), BATCH)
+
+
+OPTIONS = dict(batch_size=BATCH, on_error="zero", aspect_ratio_groups=K, seed=3)
+
+
+def content(batches):
+    return [(batch.index.tolist(), batch.image.tobytes()) for batch in batches]
+
+
+@pytest.mark.parametrize("encoding", ["raw", "jpeg"])
+def test_workers_and_packs_change_nothing(folder, make_loader, tmp_path, encoding):
+    subprocess.run([os.environ["MR_COMMAND"], "pack", "--encoding", encoding, folder,
+                    tmp_path / "pack"], check=True, capture_output=True)
+    for recipe, options in ("random_resized_crop(8)", {}), ("hflip", {"pad_batch": 64}):
+        found = [content(make_loader(recipe, source, num_workers=n, **OPTIONS, **options))
+                 for n in (0, 1, 8) for source in (folder, f"pack:{tmp_path}/pack")]
+        assert len(found[0]) == N // BATCH
+        assert all(epoch == found[0] for epoch in found)
+
+
+def test_a_padded_batch_has_the_shape_of_its_group(folder, shapes, make_loader):
+    for batch in make_loader("none", folder, pad_batch=64, **OPTIONS):
+        sides = [shapes[i] or (0, 0) for i in batch.index.tolist()]
+        assert batch["image.shape"].tolist() == [list(pair) for pair in sides]
+        assert batch.image.shape[2:] == tuple(map(max, zip(*sides)))
+
+
+def test_a_run_continues_in_the_middle_of_an_epoch(folder, make_loader):
+    def make(**options):
+        return make_loader("random_resized_crop(8)", folder, **{**OPTIONS, **options})
+
+    loader, n = make(world_size=2, rank=1), 5
+    loader.set_epoch(4)
+    whole = content(loader)
+    loader.set_epoch(4)
+    first = content(itertools.islice(loader, n))
+    state = loader.state_dict()
+    other = make(world_size=2, rank=1)
+    other.load_state_dict(state)
+    assert first + content(other) == whole
+    with pytest.raises(mr.Error, match="with world_size 2 and batch_size 4, this loader has 3 and"):
+        make(world_size=3, rank=1).load_state_dict(state)
+    with pytest.raises(mr.Error, match="this loader has 2 and 2"):
+        make(world_size=2, rank=1, batch_size=2).load_state_dict(state)
+    with pytest.raises(mr.Error, match="with other groups of samples"):
+        make(world_size=2, rank=1, aspect_ratio_groups=2).load_state_dict(state)
+    with pytest.raises(mr.Error, match="with groups of samples, this loader is without them"):
+        make(world_size=2, rank=1, aspect_ratio_groups=None).load_state_dict(state)
+
+
+def test_what_has_no_groups_is_refused(folder, make_loader):
+    with pytest.raises(mr.Error, match="the exact tail and aspect_ratio_groups exclude each other"):
+        make_loader("resize(8:8)", folder, tail="exact", **OPTIONS)
+    with pytest.raises(mr.Error, match="smaller than batch_size 200, and aspect_ratio_groups has"):
+        make_loader("resize(8:8)", folder, **{**OPTIONS, "batch_size": 200})
+    with pytest.raises(mr.Error, match="'101' is not a number from 1 to 100"):
+        make_loader("resize(8:8)", folder, **{**OPTIONS, "aspect_ratio_groups": 101})
