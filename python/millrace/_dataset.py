@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _abi, _log
 from ._errors import make_error
-from ._library import check, lib
+from ._library import check, encode, lib
 
 _NAME_BYTES = 8192
 
@@ -34,7 +34,7 @@ class Dataset:
         if spec is None:
             raise TypeError('the dataset is None; give its spec, for example "imagefolder:DIR"')
         self.spec, self._allow_empty_classes = os.fspath(spec), allow_empty_classes
-        status = lib.mr_dataset_open(os.fsencode(self.spec), options, handle, error)
+        status = lib.mr_dataset_open(encode(self.spec), options, handle, error)
         _log.drain()
         check(status, error)
         self._handle = handle
@@ -51,25 +51,30 @@ class Dataset:
         n = lib.mr_dataset_n_classes(self._handle)
         return [os.fsdecode(lib.mr_dataset_class_name(self._handle, i)) for i in range(n)]
 
+    def _check_index(self, index: int) -> int:
+        number = operator.index(index)
+        if not 0 <= number < len(self):
+            raise make_error(_abi.ERR_INVALID, None,
+                             f"index {number} is not from 0 to {len(self) - 1}")
+        return number
+
     def name(self, index: int) -> str:
         """The path of a sample, with "#record" for records."""
         text = ctypes.create_string_buffer(_NAME_BYTES)
-        if not lib.mr_dataset_name(self._handle, operator.index(index), text, _NAME_BYTES):
-            raise make_error(_abi.ERR_INVALID, None,
-                             f"index {index} is not from 0 to {len(self) - 1}")
+        lib.mr_dataset_name(self._handle, self._check_index(index), text, _NAME_BYTES)
         return os.fsdecode(text.value)
 
     def label(self, index: int) -> int:
         """The label of a sample, without decoding the sample."""
         error, label = _abi.mr_error(), ctypes.c_int64()
-        check(lib.mr_dataset_label(self._handle, operator.index(index), label, error), error)
+        check(lib.mr_dataset_label(self._handle, self._check_index(index), label, error), error)
         return label.value
 
     def inspect(self, index: int) -> dict[str, Any]:
         """Format and size of a sample, from its first bytes: format, width, height, channels,
         len_bytes, orientation."""
         error, info = _abi.mr_error(), _abi.make(_abi.mr_sample_info)
-        check(lib.mr_dataset_inspect(self._handle, operator.index(index), info, error), error)
+        check(lib.mr_dataset_inspect(self._handle, self._check_index(index), info, error), error)
         return struct_dict(info)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._array import Array
     from ._batch import Batch
 
-_MOST_SHOWN = 8
+MOST_SHOWN = 8
 _DRAWN = ("u8", "f32", "f16", "bf16")
 _SIDE = 320  # larger pictures are thinned to fewer pixels
 
@@ -86,7 +86,7 @@ def make_pictures(images: Array) -> Iterator[bytes]:
     planar = sizes[0] <= sizes[2]  # [C, H, W]; otherwise [H, W, C]
     n_channels, height, width = sizes if planar else (sizes[2], sizes[0], sizes[1])
     size = images.strides[0]
-    for i in range(min(len(images), _MOST_SHOWN)):
+    for i in range(min(len(images), MOST_SHOWN)):
         raw = ctypes.string_at(images._data + i * size, size)
         yield make_png(_to_u8(raw, images.dtype), height, width, n_channels, planar)
 

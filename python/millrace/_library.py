@@ -12,7 +12,7 @@ import ctypes
 import os
 
 from . import _abi
-from ._errors import make_error
+from ._errors import InvalidError, make_error
 
 VERSION = "0.1.0"
 SONAME = "libmillrace.so.0"
@@ -48,6 +48,14 @@ def _open() -> ctypes.CDLL:
 
 
 lib = _open()
+
+
+def encode(text: str | bytes) -> bytes:
+    """A text for the library, in which a zero byte would end it."""
+    encoded = os.fsencode(text)
+    if b"\0" in encoded:
+        raise InvalidError(f"{text!r} has a zero byte")
+    return encoded
 
 
 def check(status: int, error: _abi.mr_error) -> None:

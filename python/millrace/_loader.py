@@ -176,7 +176,7 @@ class Loader:
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _SLICE_MS if end is None else max(
-                0, min(_SLICE_MS, int((end - time.monotonic()) * 1000 + 0.999)))
+                0, int(min(_SLICE_MS, (end - time.monotonic()) * 1000 + 0.999)))
             status = lib.mr_loader_next(self._handle, left_ms, lease.handle)
             if status != _abi.PENDING:
                 break
@@ -290,11 +290,11 @@ class Loader:
         If the state was saved after set_epoch() with indices, first call set_epoch() with the same
         indices.
         """
-        if state.get("version") != 1:
-            raise InvalidError(f"the state has version {state.get('version')}, not 1")
+        if not isinstance(state, Mapping) or state.get("version") != 1:
+            raise InvalidError("the state is not of a millrace.Loader, version 1")
         with self._lock:
             self._check_use()
-            if "order" in state:
+            if "order" in state and "samples" in state:
                 self._load_order(state)
                 return
             try:

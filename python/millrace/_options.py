@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from . import _abi
 from ._errors import InvalidError
-from ._library import check, lib
+from ._library import check, encode, lib
 
 # The conversion of the items of each list.
 _CONVERT: dict[str, Callable[[Any], Any]] = {
@@ -78,7 +78,7 @@ def make_options(values: Mapping[str, Any]) -> tuple[ctypes.Array[ctypes.c_char]
                 raise InvalidError(f"{name} is a list, not the text {value!r}; use [{value!r}]")
             kept.append(_set_list(options, name, value))
             continue
-        text = ctypes.create_string_buffer(os.fsencode(_text_of(name, value)))
+        text = ctypes.create_string_buffer(encode(_text_of(name, value)))
         kept.append(text)
         check(lib.mr_loader_options_set(options, name.encode(), text, error), error)
     return options, kept

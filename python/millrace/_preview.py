@@ -54,6 +54,7 @@ def preview(loader: Loader | Wrapper, n: int = 8) -> Html:
 
 def show(loader: Loader, n: int, classes: Sequence[str]) -> Html:
     """preview(), with the names of classes."""
+    n = min(n, _html.MOST_SHOWN)
     transform, given = loader._made_of
     options = {name: value for name, value in given.items() if name in _ORDER}
     order = None if loader._order is None else loader._order[:n]

@@ -10,7 +10,7 @@ import weakref
 from typing import Any
 
 from . import _abi
-from ._library import check, lib
+from ._library import check, encode, lib
 from ._options import unsigned
 
 
@@ -24,7 +24,7 @@ class Transform:
 
     def __init__(self, text: str) -> None:
         error, handle = _abi.mr_error(), ctypes.c_void_p()
-        check(lib.mr_transform_parse(text.encode(), handle, error), error)
+        check(lib.mr_transform_parse(encode(text), handle, error), error)
         self._handle = handle
         # Not at exit: a daemon thread may still use it.
         weakref.finalize(self, lib.mr_transform_destroy, handle).atexit = False
@@ -80,8 +80,8 @@ def explain(transform: Transform | str | None,
     options.epoch = unsigned("epoch", epoch)
     options.index = operator.index(index)
     options.occurrence = unsigned("occurrence", occurrence, 32)
-    options.width = operator.index(width)
-    options.height = operator.index(height)
+    options.width = unsigned("width", width, 32)
+    options.height = unsigned("height", height, 32)
     options.form = _abi.EXPLAIN_JSON
 
     def write(text: Any, room: int) -> None:

@@ -188,3 +188,36 @@ def test_more_workers_than_cpus_are_reported(images):
                        "mr.Loader(sys.argv[1], 'eval:20:16', num_workers=1000)", images)
     assert ended.stderr.startswith("1000 workers share ")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("work", [
+    lambda images: mr.Dataset(images + "\0b"), lambda images: mr.Transform("none\0+what"),
+    lambda images: mr.Loader(images, trace="a\0b")])
+def test_a_zero_byte_ends_no_text(images, work):
+    with pytest.raises(mr.InvalidError, match="has a zero byte"):
+        work(images)
+
+
+@pytest.mark.parametrize("index", [-1, 21, 1 << 64])
+def test_an_index_is_not_cut_to_64_bits(images, index):
+    dataset = mr.Dataset(images)
+    for look in (dataset.name, dataset.label, dataset.inspect):
+        with pytest.raises(mr.InvalidError, match=f"index {index} is not from 0 to 20"):
+            look(index)
+
+
+def test_sizes_are_not_cut_to_32_bits():
+    for width in (-5, (1 << 32) + 5):
+        with pytest.raises(mr.InvalidError, match=f"width {width} is not from"):
+            mr.explain("train:16", 0, 0, 0, width, 5)
+
+
+@pytest.mark.parametrize("state", [None, 3, [], {}, {"version": 2}, {"version": 1, "order": ""}])
+def test_what_is_no_state(images, state):
+    with mr.Loader(images, num_workers=0) as loader, pytest.raises(mr.InvalidError):
+        loader.load_state_dict(state)
+
+
+def test_a_wait_without_an_end(images):
+    with mr.Loader(images, "eval:20:16", num_workers=1) as loader:
+        assert len(loader.next(float("inf"))) == 21

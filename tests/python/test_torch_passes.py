@@ -2,6 +2,7 @@
 """Passes over millrace.torch's DataLoader: in notebooks, in forked children, in copies."""
 import copy
 import io
+import json
 import os
 import pickle
 import re
@@ -339,6 +340,16 @@ def test_a_position_is_loaded_in_a_loader_that_has_passed(images):
         assert one.state_dict()["epoch"] == 1
 
 
+def test_a_position_may_be_json(images):
+    loader = make(images, 1)
+    going = iter(loader)
+    next(going)
+    state = json.dumps(loader.state_dict(), default=torch.Tensor.tolist)
+    other = make(images, 2)
+    other.load_state_dict(json.loads(state))
+    assert contents(other) == contents(going)
+
+
 def make_rank(images, rank, n_ranks=2, workers=1, epoch=3):
     loader = make(images, 1, shuffle=False, num_workers=workers, batch_size=3, sampler=(
         data.distributed.DistributedSampler(range(21), n_ranks, rank)))
@@ -410,6 +421,9 @@ def test_positions_that_cannot_be_loaded(folder):
     assert loader.state_dict() == {}
     with pytest.raises(millrace.InvalidError, match="it has _snapshot, _num_yielded"):
         loader.load_state_dict({"_snapshot": {}, "_num_yielded": 3})
+    for state, words in ((3, "it has int"), ({"version": 1, "draws": {}}, "it has version, draws")):
+        with pytest.raises(millrace.InvalidError, match=words):
+            loader.load_state_dict(state)
     list(loader)
     with pytest.warns(UserWarning, match="batch_size None"):
         torchs = DataLoader(folder, batch_size=None)

@@ -20,6 +20,7 @@ from torch.utils import data
 from torchvision import datasets, transforms as T
 from torchvision.datasets.vision import StandardTransform
 
+import millrace
 from millrace.torch import DataLoader, Dataset, ImageFolder, explain
 from millrace.torch._source import _OF_FILES
 
@@ -186,10 +187,34 @@ def test_relative_paths_are_taken_when_the_dataset_is_made(images, monkeypatch):
     assert_same_batches(native(dataset), data.DataLoader(Pairs([(path, label)], EVAL), 4))
 
 
-@pytest.mark.parametrize("sample", ["a.jpg", ("a.jpg", ), ("a.jpg", "b"), ("a.jpg", 1, 2)])
+@pytest.mark.parametrize("sample", ["a.jpg", ("a.jpg", ), ("a.jpg", "b"), ("a.jpg", 1, 2),
+                                    (None, 1), ("a", 1 << 63), ("a\0b", 1)])
 def test_samples_of_another_form_are_refused(sample):
-    with pytest.raises((TypeError, ValueError)):
-        Dataset.from_samples([sample], EVAL)
+    with pytest.raises((TypeError, ValueError), match="sample 1 is .*, not a path and an integer"):
+        Dataset.from_samples([("a.jpg", 1), sample], EVAL)
+
+
+def test_one_sample_is_one_index(images):
+    dataset = Dataset.from_samples(pairs(images), EVAL)
+    for index in (slice(0, 2), "a", 1.0):
+        with pytest.raises(TypeError):
+            dataset[index]
+
+
+def test_indices_that_torch_refuses_are_not_rounded(images):
+    dataset = data.Subset(Dataset.from_samples(pairs(images), EVAL), [1.5])
+    with pytest.warns(UserWarning, match="a Subset whose indices are float64"):
+        loader = DataLoader(dataset)
+    with pytest.raises(TypeError):
+        list(loader)
+
+
+def test_what_belongs_to_a_millrace_loader_is_named(images):
+    for dataset in (images, millrace.Dataset(images)):
+        with pytest.warns(UserWarning, match=r"use millrace.torch.Dataset\(spec, transform\)"):
+            DataLoader(dataset)
+    with pytest.warns(UserWarning, match="str: a DataLoader takes torchvision's"):
+        DataLoader(Dataset(images, "train:224"))
 
 
 def test_labels_of_samples_are_integers(images):
@@ -372,8 +397,10 @@ def test_what_cannot_be_read_is_refused_by_name(hf):
         (hf, {"image": "image"}, ValueError, "no column 'image', only text, photo, kind: name "),
         (hf, {"label": "text"}, ValueError, "the column 'text' holds object and not integers"),
         (hf, {"image": "kind"}, ValueError, "the column 'kind' holds int64 and not images"),
+        (hf, {"image": "text"}, ValueError, "holds texts .* dataset.cast_column.'text'"),
+        (hf, {"keys": ("a", "a")}, ValueError, "keys are two different names, not .'a', 'a'."),
         (hugging.DatasetDict(train=hf), {}, TypeError, "DatasetDict .* choose one of train"),
-        ([1, 2], {}, TypeError, "a list is not a datasets.Dataset"),
+        ([1, 2], {}, TypeError, "list is not a datasets.Dataset"),
         (hf.select([]), {}, ValueError, "the dataset has no rows"),
         (hf.cast_column("photo", hugging.Image(mode="L")), {}, ValueError, "images of mode L"),
     ]:

@@ -30,6 +30,7 @@ from ._source import check_functions, open_source
 from ._words import Unknown, foresee, needs
 
 _T = TypeVar("_T", covariant=True)
+_STATE = {"_num_yielded", "_iterator_finished", "epoch", "batch_size", "order", "draws"}
 _MOST_SLOTS = 1024
 _MOST_SAMPLES = 65535  # of a batch
 
@@ -134,10 +135,14 @@ class DataLoader(data.DataLoader[_T]):
         its order by an epoch."""
         if not state:
             return
-        if state.get("version") != 1 or "draws" not in state:
+        if not isinstance(state, dict) or state.get("version") != 1 or not _STATE <= state.keys():
+            found = ", ".join(map(str, state)) if isinstance(state, dict) else type(state).__name__
             raise InvalidError("the state is not of millrace.torch's DataLoader, version 1: it has "
-                               f"{', '.join(map(str, state))}")
+                               f"{found}")
         n, order = len(self.dataset), state["order"]  # type: ignore[arg-type]
+        if order is not None:
+            order = torch.as_tensor(order)  # JSON has a list
+            state = {**state, "order": order}
         if order is not None and len(order) > 0 and int(order.max()) >= n:
             raise InvalidError(f"the state has the sample {int(order.max())}, but the dataset has "
                                f"{n}: it is another dataset's")

@@ -6,6 +6,7 @@ of Hugging Face's datasets.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import os
 from typing import Any, Callable, Iterable
@@ -56,7 +57,8 @@ class Dataset(data.Dataset[tuple[Any, int]]):
         names = self.native.classes
         if not names:
             raise AttributeError(f"{self!r} has no names of classes: a tar has them with the "
-                                 "key classes=FILE, a list in its first line (docs/formats.md)")
+                                 "key classes=FILE, a list in its first line (docs/formats.md); "
+                                 "or set this attribute")
         return names
 
     @functools.cached_property
@@ -106,7 +108,7 @@ class Dataset(data.Dataset[tuple[Any, int]]):
         dict of their bytes. index may be negative."""
         from PIL import Image
 
-        index = range(len(self))[index]
+        index = range(len(self))[operator.index(index)]
         size = self.native.inspect(index)
         whole = f"center_crop({size['height']}:{size['width']})"
         with Loader(self.native, whole, batch_size=1, num_workers=0, layout="nhwc") as loader:
@@ -130,6 +132,17 @@ class Dataset(data.Dataset[tuple[Any, int]]):
         return f"<millrace.torch.Dataset {self.spec}: {len(self)} samples>"
 
 
+def _write_line(i: int, sample: tuple[str | os.PathLike[str], int]) -> bytes:
+    try:
+        path, label = sample
+        number = operator.index(label)
+        if not -1 << 63 <= number < 1 << 63:
+            raise ValueError(f"the label {number} is not a 64-bit integer")
+        return b"%s\t%d\n" % (list_name(path), number)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"sample {i} is {sample!r}, not a path and an integer: {error}") from None
+
+
 class Samples(Dataset):
     """What Dataset.from_samples() returns."""
 
@@ -138,9 +151,7 @@ class Samples(Dataset):
         self.samples = samples
         if not samples:
             raise ValueError("there are no samples: the list is empty")
-        memory = MemoryFile("millrace-list",
-                            (b"%s\t%d\n" % (list_name(path), operator.index(label))
-                             for path, label in samples))
+        memory = MemoryFile("millrace-list", map(_write_line, itertools.count(), samples))
         super().__init__(f"list:{memory.path}?label=i64", transform)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ the library reads without a copy.
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Callable, Iterator
 
@@ -21,7 +22,7 @@ class HuggingFace(Dataset):
 
     def __init__(self, dataset: Any, transform: Callable[[Any], Any] | None, image: str, label: str,
                  keys: tuple[str, str] | None) -> None:
-        _check(dataset, image, label)
+        _check(dataset, image, label, keys)
         self._made_of = {"dataset": dataset, "image": image, "label": label, "keys": keys}
         self._rows = dataset.with_format("arrow", columns=[image, label])
         rows = numpy.arange(len(dataset))
@@ -44,7 +45,7 @@ class HuggingFace(Dataset):
         """As Dataset's, decoded by Pillow; a dict if there are keys."""
         from datasets import Image
 
-        row = self._rows[range(len(self))[index]]
+        row = self._rows[range(len(self))[operator.index(index)]]
         value, label = (row.column(self._made_of[name])[0].as_py() for name in ("image", "label"))
         value = value if isinstance(value, dict) else {"bytes": value, "path": None}
         image = Image().decode_example(value).convert("RGB")
@@ -72,10 +73,10 @@ def is_huggingface(dataset: Any) -> bool:
     return f"{kind.__module__}.{kind.__name__}" == "datasets.arrow_dataset.Dataset"
 
 
-def _check(dataset: Any, image: str, label: str) -> None:
+def _check(dataset: Any, image: str, label: str, keys: tuple[str, str] | None) -> None:
     if not is_huggingface(dataset):
         splits = f"; choose one of {', '.join(dataset)}" if isinstance(dataset, dict) else ""
-        raise TypeError(f"a {type(dataset).__name__} is not a datasets.Dataset{splits}")
+        raise TypeError(f"{type(dataset).__name__} is not a datasets.Dataset{splits}")
     for name, use in ((image, "image"), (label, "label")):
         if name not in dataset.features:
             raise ValueError(f"the dataset has no column {name!r}, only "
@@ -86,7 +87,12 @@ def _check(dataset: Any, image: str, label: str) -> None:
         raise ValueError(
             "the dataset has a function of set_transform(), which the workers cannot call: pass "
             "dataset.with_format(None), and as the transform what the function does to an image")
+    if keys is not None and (len(keys) != 2 or len(set(keys)) != 2 or isinstance(keys, str)):
+        raise ValueError(f"keys are two different names, not {keys!r}")
     kind = getattr(dataset.features[image], "dtype", None)
+    if kind == "string":
+        raise ValueError(f"the column {image!r} holds texts and not images; if they are paths: "
+                         f"dataset.cast_column({image!r}, datasets.Image())")
     if kind not in ("PIL.Image.Image", "binary", "large_binary"):
         raise ValueError(f"the column {image!r} holds {kind} and not images")
     mode = getattr(dataset.features[image], "mode", None)

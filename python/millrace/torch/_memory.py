@@ -7,6 +7,8 @@ import os
 import weakref
 from typing import Any, Iterable
 
+from .._library import encode
+
 
 class MemoryFile:
     """A file in memory that lives as long as this object. Worker processes open it by its path."""
@@ -22,7 +24,7 @@ class MemoryFile:
 
 def list_name(path: str | os.PathLike[str]) -> bytes:
     """A path as a list has it."""
-    name = os.fsencode(path)
+    name = encode(os.fspath(path))
     if not os.path.isabs(name):
         name = os.path.join(os.getcwdb(), name)
     for byte, escape in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n")):

@@ -223,7 +223,9 @@ def _class_of(t: Any) -> str:
     if isinstance(t, torch.nn.Identity):
         return "Identity"
     if not _is_known(t):
-        raise Unknown(f"the transform {type(t).__name__}")
+        advice = ": a DataLoader takes torchvision's, a millrace.Loader texts" if isinstance(
+            t, (str, Transform)) else ""
+        raise Unknown(f"the transform {type(t).__name__}{advice}")
     needs(not getattr(t, "_forward_hooks", None) and not getattr(t, "_forward_pre_hooks", None),
           f"the transform {type(t).__name__} with hooks")
     return type(t).__name__

@@ -7,6 +7,7 @@ are exactly the same: an ImageFolder's paths as a list, CIFAR's arrays as record
 
 from __future__ import annotations
 
+import os
 from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy
@@ -135,7 +136,9 @@ def _compose(dataset: Any, others: list[Any], indices: Any = None) -> Any:
     """The index in the library's dataset for each index of the outermost Subset. indices: for each
     index of the dataset; None if they are the same."""
     for subset in reversed(others):
-        own = numpy.asarray(subset.indices, dtype=numpy.int64)
+        own = numpy.asarray(subset.indices)
+        needs(own.size == 0 or own.dtype.kind in "iub", f"a Subset whose indices are {own.dtype}")
+        own = own.astype(numpy.int64)
         indices = numpy.where(own < 0, own + len(dataset), own) if indices is None else indices[own]
     return indices
 
@@ -176,8 +179,10 @@ def _open(dataset: Any) -> Source:
         side, channels = dataset.data.shape[1:3], dataset.data.shape[3]
         spec = (f"records:{memory.path}?shape={side[0]}x{side[1]}x{channels}&layout=hwc&header=8"
                 f"&stride={8 + side[0] * side[1] * channels}&label_off=-8&label_bytes=8")
+    elif is_huggingface(dataset):
+        raise Unknown(describe(dataset))
     else:
-        raise Unknown(
-            describe(dataset) if is_huggingface(dataset
-                                                ) else f"the dataset {type(dataset).__name__}")
+        advice = "; use millrace.torch.Dataset(spec, transform)" if isinstance(
+            dataset, (str, os.PathLike, Dataset)) else ""
+        raise Unknown(f"the dataset {type(dataset).__name__}{advice}")
     return Source(Dataset(spec), _transform_owner(dataset), _compose(dataset, subsets), memory)
