@@ -20,6 +20,18 @@ void mr_rng_set_occurrence(struct mr_rng *rng, uint64_t occurrence)
     rng->counter[3] = occurrence;
 }
 
+void mr_rng_set_view(struct mr_rng *rng, uint64_t name_hash, uint32_t picture)
+{
+    rng->key[0] ^= name_hash;
+    rng->picture = picture;
+}
+
+void mr_rng_part_pictures(struct mr_rng *rng)
+{
+    rng->counter[3] |= (uint64_t)rng->picture << 32;
+    rng->n_left = 0;
+}
+
 void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt)
 {
     memset(rng, 0, sizeof *rng);

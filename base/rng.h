@@ -5,7 +5,9 @@
  * counter {index, block, place, occurrence}. Operations share the draws of place 0, one after the
  * other; an operation may also have draws at its own place. The occurrence counts how often the
  * epoch's global order has had the index before. It is 0 unless an order repeats an index on
- * purpose; padding has the draws of the sample that it repeats.
+ * purpose; padding has the draws of the sample that it repeats. The pictures of a view have own
+ * draws: their key is {seed ^ hash of the view's name, epoch}, and the upper half of the occurrence
+ * is the picture's number.
  *
  * For parity tests the same functions replay torch's CPU generator instead.
  */
@@ -23,12 +25,20 @@ struct mr_rng {
     uint64_t counter[4];
     uint32_t words[8];        /* of the current block */
     uint32_t n_left;          /* words not yet drawn */
+    uint32_t picture;         /* the number among those of a view of the sample */
     struct mr_mt19937 *torch; /* NULL, or the stream that is replayed */
 };
 
 MR_BASE_EXPORT void mr_rng_init(struct mr_rng *rng, uint64_t seed, uint64_t epoch, uint64_t index);
 /* Call before the first draw. Without it the occurrence is 0. */
 void mr_rng_set_occurrence(struct mr_rng *rng, uint64_t occurrence);
+/*
+ * The draws are for a picture of the view whose name has that hash, 0: of no view. Call before the
+ * first draw.
+ */
+void mr_rng_set_view(struct mr_rng *rng, uint64_t name_hash, uint32_t picture);
+/* The next draws differ for each picture of the view; until then they are the same. */
+void mr_rng_part_pictures(struct mr_rng *rng);
 /* Replay torch's generator: draws come from mt, which must outlive rng. */
 void mr_rng_init_torch(struct mr_rng *rng, struct mr_mt19937 *mt);
 

@@ -5,6 +5,7 @@
  */
 #include "loader/batch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "transforms/plan_runner.h"
@@ -26,18 +27,37 @@ static void add_starts(struct mr_columns *columns, struct mr_column *rows, const
     mr_columns_add(columns, starts, MR_I64, 0, NULL);
 }
 
-static void add_fixed(const struct mr_host *host, const struct mr_sample_kind *kind,
+/* The geometry of a view's pictures. */
+static void add_geometry(const struct mr_view *view, struct mr_columns *columns)
+{
+    const int64_t shape[2] = {view->n_pictures, MR_GEOMETRY_FIELDS};
+    char name[MR_COLUMN_NAME];
+    snprintf(name, sizeof name, "%s%sgeometry", view->name, view->name[0] ? "." : "");
+    mr_columns_add(columns, name, MR_I32, view->is_row ? 2 : 1, view->is_row ? shape : shape + 1);
+}
+
+static void add_view(const struct mr_plan *plan, struct mr_columns *columns)
+{
+    int64_t shape[MR_MAX_NDIM - 1] = {plan->view.n_pictures};
+    memcpy(shape + plan->view.is_row, plan->out_shape, 3 * sizeof *shape);
+    mr_columns_add(columns, plan->view.name, plan->dtype, 3 + plan->view.is_row, shape);
+    add_geometry(&plan->view, columns);
+}
+
+static void add_fixed(const struct mr_host *host, const struct mr_plan *plan,
                       const struct mr_plan *mixed, struct mr_columns *columns)
 {
-    static const int64_t geometry[1] = {MR_GEOMETRY_FIELDS}, sides = 2;
+    static const int64_t sides = 2;
     const struct mr_image_form *image = &host->image;
-    struct mr_column *samples = mr_columns_add(columns, kind->picture ? "image" : "data",
-                                               image->dtype, image->ndim, image->shape);
-    samples->row_bytes = mixed->out_bytes;
+    const struct mr_sample_kind *kind = &plan->kind;
+    const char *name = plan->view.name[0] ? plan->view.name : kind->picture ? "image" : "data";
+    struct mr_column *samples =
+        mr_columns_add(columns, name, image->dtype, image->ndim, image->shape);
+    samples->row_bytes = mixed->out_bytes * plan->view.n_pictures;
     mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
     mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
     mr_columns_add(columns, "mask", MR_U8, 0, NULL);
-    mr_columns_add(columns, "geometry", MR_I32, 1, geometry);
+    add_geometry(&plan->view, columns);
     if (mixed->keeps_size) {
         mr_columns_add(columns, "image.shape", MR_I32, 1, &sides);
         add_starts(columns, samples, "image.offsets", mixed->max_side != 0);
@@ -84,29 +104,34 @@ static bool find_offsets(const struct mr_columns *columns, const char *name)
     return false;
 }
 
-static mr_status check_names(const struct mr_columns *columns, mr_error *error)
+/* first_extra: before it only views have names that the caller has chosen. */
+static mr_status check_names(const struct mr_columns *columns, uint32_t first_extra,
+                             mr_error *error)
 {
     for (uint32_t i = 0; i < columns->n; i++)
         if (mr_columns_find(columns, columns->column[i].name) != i ||
             find_offsets(columns, columns->column[i].name))
-            return mr_error_set(error, MR_ERR_INVALID,
-                                "the dataset's array '%s' has the name of another array of a batch",
-                                columns->column[i].name);
+            return mr_error_set(
+                error, MR_ERR_INVALID, "%s '%s' has the name of another array of a batch",
+                i < first_extra ? "the view" : "the dataset's array", columns->column[i].name);
     return MR_OK;
 }
 
 mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *plan,
-                             const struct mr_plan *mixed, struct mr_columns *columns_out,
-                             mr_error *error)
+                             const struct mr_plan *mixed, const struct mr_plan *views,
+                             uint32_t n_views, struct mr_columns *columns_out, mr_error *error)
 {
     const struct mr_sample_kind *kind = &plan->kind;
     *columns_out = (struct mr_columns){0};
-    add_fixed(host, kind, mixed, columns_out);
+    add_fixed(host, plan, mixed, columns_out);
+    for (uint32_t i = 0; i < n_views; i++)
+        add_view(&views[i], columns_out);
     if (mixed->mix.kind != 0)
         add_mixing((int64_t)host->options.soft_labels, columns_out);
     if (plan->mask.is_used)
         add_mask(plan, columns_out);
+    uint32_t first_extra = columns_out->n;
     for (uint32_t k = plan->mask.is_used; k < kind->n_extra; k++)
         add_extra(&kind->extra[k], columns_out);
-    return check_names(columns_out, error);
+    return check_names(columns_out, first_extra, error);
 }

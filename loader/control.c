@@ -44,6 +44,8 @@ uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint
         control->trace_off = end;
         end += (uint64_t)n_workers * sizeof(struct mr_trace_ring);
     }
+    control->views_off = end;
+    end = mr_align_up(end + control->n_views * sizeof(struct mr_plan), 64);
     if (control->with_cache) {
         control->cache_off = end;
         end = mr_align_up(end + mr_cache_region_bytes(control->n_samples), 64);
@@ -82,6 +84,11 @@ struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t seq
     uint32_t slot =
         atomic_load_explicit(&shared->ring[sequence & control->ring_mask], memory_order_acquire);
     return mr_slot_at(&control->layout, shared->base, slot);
+}
+
+struct mr_plan *mr_control_views(const struct mr_shared *shared)
+{
+    return shared->control->n_views ? (void *)(shared->base + shared->control->views_off) : NULL;
 }
 
 struct mr_cache_region *mr_control_cache(const struct mr_shared *shared)

@@ -86,6 +86,8 @@ struct mr_control {
     struct mr_plan plan;
     /* of the mixed rows; without mixing a copy of plan, with mixing plan makes their pixels */
     struct mr_plan mixed;
+    uint32_t n_views;   /* beside that of plan */
+    uint64_t views_off; /* their plans */
     /* Shared words, on separate cache lines. */
     /* next place to suggest: sequence * batch_size + place; workers add 1, the host skips ahead */
     alignas(64) _Atomic uint64_t ticket;
@@ -118,8 +120,9 @@ struct mr_shared {
 uint64_t mr_control_build(void);
 
 /*
- * Choose the offsets of records, rings, the cache's region and the damage bits. Returns the bytes
- * before the slots. The caller sets with_trace, with_cache, substitutes and n_samples first.
+ * Choose the offsets of records, rings, views, the cache's region and damage bits. Returns the
+ * bytes before the slots. The caller sets with_trace, with_cache, substitutes, n_samples and
+ * n_views first.
  */
 uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint32_t n_slots);
 
@@ -131,6 +134,9 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
 
 /* The slot that holds the batch with this sequence number, from the ring. */
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence);
+
+/* The plans of the views beside the first; NULL without any. */
+struct mr_plan *mr_control_views(const struct mr_shared *shared);
 
 /* The cache's region; NULL without a cache. */
 struct mr_cache_region *mr_control_cache(const struct mr_shared *shared);

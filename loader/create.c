@@ -211,7 +211,8 @@ static enum mr_slab_pages choose_pages(const mr_loader_options *o)
 
 /* The control block is drafted first, because the plan's sizes decide the size of the slab. */
 static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
-                           const struct mr_plan *mixed, int64_t n_samples, mr_error *error)
+                           const struct mr_plan *mixed, const struct mr_plan *views,
+                           uint32_t n_views, int64_t n_samples, mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     struct mr_control *draft = aligned_alloc(64, sizeof *draft);
@@ -221,6 +222,7 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
     fill_control(draft, host, n_samples);
     draft->plan = *plan;
     draft->mixed = *mixed;
+    draft->n_views = n_views;
     draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
     struct mr_slot_shape shape = {
         .head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots),
@@ -231,7 +233,7 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
         .mixes = mixed->mix.kind != 0,
         .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
         .source_bytes = mixed->mix.kind && !host->finish.mixes ? plan->out_bytes : 0};
-    mr_status status = mr_columns_declare(host, plan, mixed, &shape.columns, error);
+    mr_status status = mr_columns_declare(host, plan, mixed, views, n_views, &shape.columns, error);
     if (status == MR_OK)
         status = mr_slot_layout_init(&draft->layout, &shape, error);
     if (status == MR_OK)
@@ -240,6 +242,8 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
         draft->slab_pages = host->slab.pages;
         memcpy(host->slab.base, draft, sizeof *draft);
         host->shared = mr_control_map(host->slab.base);
+        if (n_views > 0)
+            memcpy(mr_control_views(&host->shared), views, n_views * sizeof *views);
         choose_cpus(&host->shared, o);
     }
     free(draft);
@@ -433,12 +437,14 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
 {
     struct mr_host *host = loader->host;
     int64_t n_samples = mr_dataset_n_samples(loader->dataset);
-    /* the plan of the samples that workers write, and the plan of the mixed rows */
-    struct mr_plan *plan = malloc(2 * sizeof *plan);
+    /* the plan of the samples that workers write, that of the mixed rows, and further views */
+    uint32_t n_views = mr_transform_n_views(transform) - 1;
+    size_t bytes = (2 + n_views) * sizeof(struct mr_plan);
+    struct mr_plan *plan = malloc(bytes);
     if (!plan)
-        return mr_error_memory(error, 2 * sizeof *plan);
+        return mr_error_memory(error, bytes);
     mr_status status =
-        mr_plan_split_compile(host, loader->dataset, transform, plan, plan + 1, error);
+        mr_plan_split_compile(host, loader->dataset, transform, plan, plan + 1, plan + 2, error);
     if (status == MR_OK)
         status = make_sampler(host, loader->dataset, plan, error);
     if (status == MR_OK)
@@ -447,7 +453,7 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
         status = mr_trace_create(host->options.trace, &host->trace, error);
     host->options.trace = mr_trace_path(host->trace);
     if (status == MR_OK)
-        status = make_slab(host, plan, plan + 1, n_samples, error);
+        status = make_slab(host, plan, plan + 1, plan + 2, n_views, n_samples, error);
     free(plan);
     return status;
 }

@@ -255,10 +255,9 @@ static void add_columns(struct mr_digest *digest, const struct mr_columns *colum
     }
 }
 
-/* The operations, then what the plan keeps apart from them, then the columns of a batch. */
-static void add_transform(struct mr_digest *digest, const struct mr_host *host)
+/* The operations, then what the plan keeps apart from them. */
+static void add_plan(struct mr_digest *digest, const struct mr_plan *plan)
 {
-    const struct mr_plan *plan = &host->shared.control->mixed;
     mr_digest_add_u64(digest, plan->n_ops);
     for (uint32_t i = 0; i < plan->n_ops; i++)
         add_op(digest, &plan->ops[i]);
@@ -268,6 +267,16 @@ static void add_transform(struct mr_digest *digest, const struct mr_host *host)
         mr_digest_add(digest, &plan->mask, sizeof plan->mask);
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);
+    if (plan->view.name[0] || plan->view.n_crops > 0)
+        mr_digest_add(digest, &plan->view, sizeof plan->view);
+}
+
+/* The plans of all views, then the columns of a batch. */
+static void add_transform(struct mr_digest *digest, const struct mr_host *host)
+{
+    add_plan(digest, &host->shared.control->mixed);
+    for (uint32_t i = 0; i < host->shared.control->n_views; i++)
+        add_plan(digest, &mr_control_views(&host->shared)[i]);
     add_columns(digest, &host->shared.control->layout.columns);
 }
 

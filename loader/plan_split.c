@@ -41,7 +41,7 @@ static mr_status check_mask(const struct mr_plan *plan, mr_error *error)
                         "extra= or keep=");
 }
 
-static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform,
+static mr_status compile_view(mr_dataset *dataset, const mr_transform *transform,
                               const mr_loader_options *o, mr_layout layout,
                               struct mr_plan *plan_out, mr_error *error)
 {
@@ -58,22 +58,60 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
     return status;
 }
 
-/* Does the device do the last step for these samples? */
+/* An error names the view. */
+static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform,
+                              const mr_loader_options *o, mr_layout layout,
+                              struct mr_plan *plan_out, mr_error *error)
+{
+    mr_error words;
+    mr_status status = compile_view(dataset, transform, o, layout, plan_out, &words);
+    if (status == MR_OK)
+        return MR_OK;
+    if (!transform || !transform->view[0])
+        mr_error_copy(error, &words);
+    else
+        mr_error_set(error, status, "view '%s': %s", transform->view, words.text);
+    return status;
+}
+
+static mr_status compile_views(mr_dataset *dataset, const mr_transform *transform,
+                               const mr_loader_options *o, const struct mr_plan *first,
+                               struct mr_plan *views_out, mr_error *error)
+{
+    mr_status status = MR_OK;
+    while (status == MR_OK && transform && (transform = transform->next)) {
+        status = compile_plan(dataset, transform, o, o->layout, views_out, error);
+        if (status == MR_OK && views_out->use_exif != first->use_exif)
+            status = mr_error_set(error, MR_ERR_INVALID,
+                                  "exif is in view '%s' and not in view '%s'; all or none have it",
+                                  first->use_exif ? first->view.name : views_out->view.name,
+                                  first->use_exif ? views_out->view.name : first->view.name);
+        views_out++;
+    }
+    return status;
+}
+
+/* Does the device do the last step for these samples? Not if samples have several pictures. */
 static bool is_finished_on_device(const struct mr_host *host, const struct mr_sample_kind *kind,
-                                  bool mixes)
+                                  bool mixes, bool has_pictures)
 {
     const mr_loader_options *o = &host->options;
     bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 ||
                    o->pad_channels != 0 || mixes;
+    bool is_one_size = !o->ragged && o->pad_batch == 0; /* as the device finishes rows */
     return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes &&
-           !o->ragged && o->pad_batch == 0; /* a device finishes rows of one size */
+           is_one_size && !has_pictures;
 }
 
 static void store_form(struct mr_host *host, const struct mr_plan *plan)
 {
     host->image.dtype = plan->dtype;
-    host->image.ndim = plan->out_ndim;
+    host->image.ndim = plan->out_ndim + plan->view.is_row;
     memcpy(host->image.shape, plan->out_shape, sizeof host->image.shape);
+    if (!plan->view.is_row)
+        return;
+    memcpy(host->image.shape + 1, plan->out_shape, 3 * sizeof *host->image.shape);
+    host->image.shape[0] = plan->view.n_pictures;
 }
 
 /* Move everything after interleaved u8 pixels from the plan to the device. */
@@ -128,10 +166,16 @@ static mr_status check_ragged(const mr_loader_options *o, mr_error *error)
     return MR_OK;
 }
 
-static mr_status refuse_padding(const struct mr_host *host, bool picture, mr_error *error)
+static mr_status refuse_padding(const struct mr_host *host, bool picture, bool has_pictures,
+                                mr_error *error)
 {
-    if (host->options.pad_channels == 0 || (picture && !host->placement.lends_slots))
+    if (host->options.pad_channels == 0 ||
+        (picture && !host->placement.lends_slots && !has_pictures))
         return MR_OK;
+    if (has_pictures)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "pad_channels %u: views and crops are not padded",
+                            host->options.pad_channels);
     if (!picture)
         return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: these samples are no pictures",
                             host->options.pad_channels);
@@ -177,23 +221,27 @@ static void cut_mixing(struct mr_plan *plan)
 
 mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
                                 const mr_transform *transform, struct mr_plan *plan_out,
-                                struct mr_plan *mixed_out, mr_error *error)
+                                struct mr_plan *mixed_out, struct mr_plan *views_out,
+                                mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
+    bool has_pictures = mr_transform_has_pictures(transform);
     mr_status status = check_ragged(o, error);
     if (status == MR_OK)
-        status = refuse_padding(host, kind->picture, error);
+        status = refuse_padding(host, kind->picture, has_pictures, error);
     if (status != MR_OK)
         return status;
     bool mixes = mr_transform_mixes(transform);
     if (!mixes && o->soft_labels != 0)
         return mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the transform does not mix",
                             o->soft_labels);
-    bool on_device = is_finished_on_device(host, kind, mixes);
+    bool on_device = is_finished_on_device(host, kind, mixes, has_pictures);
     status = compile_plan(dataset, transform, o, on_device ? MR_NHWC : o->layout, plan_out, error);
     if (status == MR_OK && mixes)
         status = check_mixing(host, dataset, plan_out, error);
+    if (status == MR_OK)
+        status = compile_views(dataset, transform, o, plan_out, views_out, error);
     if (status != MR_OK)
         return status;
     store_form(host, plan_out);

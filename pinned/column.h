@@ -23,7 +23,7 @@ enum mr_column_id {
     /* Only if images keep their sizes: */
     MR_COLUMN_IMAGE_SHAPE = MR_COLUMNS_FIXED
 };
-#define MR_COLUMNS_MAX 16
+#define MR_COLUMNS_MAX 40
 #define MR_NO_COLUMN UINT32_MAX
 #define MR_COLUMN_NAME 48 /* bytes of a name, also of an array of offsets */
 

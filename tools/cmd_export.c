@@ -35,7 +35,7 @@ static const struct {
     {"index", ".indices.npy"}, {"soft_label", ".soft_labels.npy"},
 };
 
-enum { MAX_FILES = 32 };
+enum { MAX_FILES = 80 };
 
 /* One file for each array of a batch, in the same order: the samples are the first. */
 struct output {

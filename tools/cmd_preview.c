@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace preview: draws the first batch of an epoch as a contact sheet, with exactly the pixels
- * that training would receive and the calls that made each image. Normalised floats are not
+ * that training would receive and the calls that made each image. The views of a sample are side by
+ * side. Normalised floats are not
  * colours, so the batch is always u8.
  */
 #include <argp.h>
@@ -16,7 +17,7 @@
 #include "tools/say.h"
 #include "tools/sheet.h"
 
-enum { TEXT_BYTES = 1024 };
+enum { TEXT_BYTES = 8192, GEOMETRY_ARRAY = 4, MAX_PICTURES = 512 };
 
 struct preview_args {
     struct mr_loader_args common;
@@ -72,90 +73,169 @@ struct calls {
     uint64_t seed;
 };
 
+/* The pictures of a sample: picture k of a row of an array, which has one for each view. */
+struct pictures {
+    uint32_t n;
+    struct {
+        const mr_array *array;
+        int64_t k;
+    } at[MAX_PICTURES];
+};
+
 /*
  * Format the calls that made a sample; "" for a hole. The size in the batch is that of the upright
  * image, so a turn by EXIF is not among the calls.
  */
-static void format_calls(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
+static void format_sample(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
 {
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     const int64_t *indices = mr_batch_data(calls->batch, "index");
-    const int32_t *geometry = mr_batch_data(calls->batch, "geometry");
+    const mr_array *geometry = mr_batch_array_at(calls->batch, GEOMETRY_ARRAY);
     mr_error error;
 
     text_out[0] = '\0';
     if (indices == NULL || geometry == NULL)
         return;
+    const int32_t *size =
+        (const void *)((const char *)geometry->data + (int64_t)row * geometry->strides[0]);
     options.seed = calls->seed;
     options.epoch = mr_batch_epoch(calls->batch);
     options.index = indices[row];
-    options.width = (uint32_t)geometry[8 * row];
-    options.height = (uint32_t)geometry[8 * row + 1];
+    options.width = (uint32_t)size[0];
+    options.height = (uint32_t)size[1];
     options.form = MR_EXPLAIN_BRIEF;
     if (mr_transform_explain(calls->transform, &options, text_out, TEXT_BYTES, NULL, &error) !=
         MR_OK)
         text_out[0] = '\0';
 }
 
+/* The calls of one picture; those of the pictures are separated by "; ". */
+static void format_calls(const struct calls *calls, uint32_t row, uint32_t picture,
+                         char text_out[TEXT_BYTES])
+{
+    char *from = text_out, *end;
+
+    format_sample(calls, row, text_out);
+    for (; picture > 0 && (end = strstr(from, "; ")) != NULL; picture--)
+        from = end + 2;
+    if ((end = strstr(from, "; ")) != NULL)
+        *end = '\0';
+    memmove(text_out, from, strlen(from) + 1);
+}
+
+/* Interleaved u8 pixels of 1 or 3 channels, of one or several pictures in a row. */
 static bool is_picture(const mr_array *image)
 {
-    int64_t channels = image->ndim == 4 ? image->shape[3] : 0;
+    uint32_t last = image->ndim - 1;
 
-    return strcmp(image->name, "image") == 0 && image->dtype == MR_U8 &&
-           (channels == 1 || channels == 3) && image->row_offsets == NULL &&
-           image->strides[3] == 1 && image->strides[2] == channels &&
-           image->strides[1] == channels * image->shape[2];
+    if ((image->ndim != 4 && image->ndim != 5) || image->dtype != MR_U8 || image->row_offsets)
+        return false;
+    int64_t channels = image->shape[last];
+    return (channels == 1 || channels == 3) && image->strides[last] == 1 &&
+           image->strides[last - 1] == channels &&
+           image->strides[last - 2] == channels * image->shape[last - 1];
+}
+
+/* "image", or the arrays of views, which have a geometry of their own. */
+static void find_pictures(const mr_batch *batch, struct pictures *found)
+{
+    char geometry[64];
+
+    found->n = 0;
+    for (uint32_t i = 0; i < mr_batch_n_arrays(batch); i++) {
+        const mr_array *array = mr_batch_array_at(batch, i);
+        snprintf(geometry, sizeof geometry, "%s.geometry", array->name);
+        bool is_view = strcmp(array->name, "image") == 0 || mr_batch_array(batch, geometry) != NULL;
+        int64_t n = !is_view || !is_picture(array) ? 0 : array->ndim == 5 ? array->shape[1] : 1;
+        for (int64_t k = 0; k < n && found->n < MAX_PICTURES; k++, found->n++) {
+            found->at[found->n].array = array;
+            found->at[found->n].k = k;
+        }
+    }
+}
+
+/* Picture p of a row. */
+static struct mr_sheet_picture take_picture(const struct pictures *pictures, uint32_t row,
+                                            uint32_t p)
+{
+    const mr_array *array = pictures->at[p].array;
+    int64_t offset = (int64_t)row * array->strides[0];
+
+    if (array->ndim == 5)
+        offset += pictures->at[p].k * array->strides[1];
+    return (struct mr_sheet_picture){.pixels = (const uint8_t *)array->data + offset,
+                                     .width = (uint32_t)array->shape[array->ndim - 2],
+                                     .height = (uint32_t)array->shape[array->ndim - 3]};
+}
+
+/* All but the number of text lines. With one picture a sample, the columns are chosen. */
+static struct mr_sheet_shape find_shape(const struct pictures *pictures, uint32_t n_rows)
+{
+    const mr_array *first = pictures->at[0].array;
+    struct mr_sheet_shape shape = {.n_tiles = n_rows * pictures->n,
+                                   .n_columns = pictures->n > 1 ? pictures->n : 0,
+                                   .channels = (uint32_t)first->shape[first->ndim - 1]};
+
+    for (uint32_t p = 0; p < pictures->n; p++) {
+        struct mr_sheet_picture picture = take_picture(pictures, 0, p);
+        if (picture.width > shape.tile_width)
+            shape.tile_width = picture.width;
+        if (picture.height > shape.tile_height)
+            shape.tile_height = picture.height;
+    }
+    return shape;
 }
 
 /* The largest number of text lines that an image needs. */
-static uint32_t count_lines(const struct mr_sheet_shape *shape, const struct calls *calls)
+static uint32_t count_lines(const struct mr_sheet_shape *shape, const struct calls *calls,
+                            uint32_t n_pictures)
 {
     char words[TEXT_BYTES];
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < shape->n_tiles; i++) {
-        format_calls(calls, i, words);
+        format_calls(calls, i / n_pictures, i % n_pictures, words);
         uint32_t n = mr_sheet_count_lines(shape, words);
         most = n > most ? n : most;
     }
     return most;
 }
 
-static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const struct calls *calls)
+static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const struct calls *calls,
+                       const struct pictures *pictures)
 {
     const mr_batch *batch = calls->batch;
-    const mr_array *image = mr_batch_array_at(batch, 0);
     const uint8_t *mask = mr_batch_data(batch, "mask");
     char label[TEXT_BYTES], words[TEXT_BYTES];
 
-    for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
-        bool real = mask == NULL || mask[i] != 0;
-        format_label(dataset, mr_batch_array(batch, "label"), i, label);
-        format_calls(calls, i, words);
-        mr_sheet_put(sheet, i,
-                     real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
-                     real ? label : "(damaged)", words);
+    for (uint32_t i = 0; i < mr_batch_size(batch) * pictures->n; i++) {
+        uint32_t row = i / pictures->n, p = i % pictures->n;
+        bool real = mask == NULL || mask[row] != 0;
+        struct mr_sheet_picture picture = {0};
+        if (real)
+            picture = take_picture(pictures, row, p);
+        format_label(dataset, mr_batch_array(batch, "label"), row, label);
+        format_calls(calls, row, p, words);
+        mr_sheet_put(sheet, i, &picture, real ? label : "(damaged)", words);
     }
 }
 
 static int draw_batch(const mr_dataset *dataset, const struct calls *calls, const char *out)
 {
-    const mr_array *image = mr_batch_array_at(calls->batch, 0);
+    struct pictures pictures;
     uint32_t width, height;
 
-    if (mr_batch_size(calls->batch) == 0 || !is_picture(image)) {
+    find_pictures(calls->batch, &pictures);
+    if (mr_batch_size(calls->batch) == 0 || pictures.n == 0) {
         mr_say_error("the first batch has no images");
         return MR_EXIT_FAILED;
     }
-    struct mr_sheet_shape shape = {.n_tiles = mr_batch_size(calls->batch),
-                                   .tile_width = (uint32_t)image->shape[2],
-                                   .tile_height = (uint32_t)image->shape[1],
-                                   .channels = (uint32_t)image->shape[3]};
-    shape.n_lines = count_lines(&shape, calls);
+    struct mr_sheet_shape shape = find_shape(&pictures, mr_batch_size(calls->batch));
+    shape.n_lines = count_lines(&shape, calls, pictures.n);
     struct mr_sheet *sheet = mr_sheet_create(&shape);
     if (sheet == NULL)
         return MR_EXIT_FAILED;
-    draw_tiles(sheet, dataset, calls);
+    draw_tiles(sheet, dataset, calls, &pictures);
     bool good = mr_sheet_store(sheet, out);
     mr_sheet_size(sheet, &width, &height);
     mr_sheet_destroy(sheet);

@@ -103,11 +103,12 @@ static int print_sample(const mr_transform *transform, const struct transform_ar
         return mr_say_status(status, &error);
     printf("\nindex %" PRIu64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index,
            args->epoch, args->seed);
-    for (const char *at = words; *at != '\0';) { /* calls are separated by ", " */
-        const char *end = strstr(at, ", ");
-        size_t len = end != NULL ? (size_t)(end - at) : strlen(at);
+    for (const char *at = words; *at != '\0';) { /* after calls ", ", after pictures "; " */
+        size_t len = 0;
+        while (at[len] != '\0' && !((at[len] == ',' || at[len] == ';') && at[len + 1] == ' '))
+            len++;
         printf("  %.*s\n", (int)len, at);
-        at += end != NULL ? len + 2 : len;
+        at += at[len] != '\0' ? len + 2 : len;
     }
     if (words[0] == '\0')
         printf("  nothing\n");

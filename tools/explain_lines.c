@@ -13,7 +13,7 @@
 #include "tools/sampler_args.h"
 #include "tools/say.h"
 
-enum { GEOMETRY_FIELDS = 8, NAME_BYTES = 8192 };
+enum { GEOMETRY_ARRAY = 4, /* of a batch; with views it is that of the first */ NAME_BYTES = 8192 };
 
 /*
  * Find out whether the samples are raw. If the first one cannot be read, the loader will report it.
@@ -125,7 +125,9 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
 {
     const int64_t *indices = mr_batch_data(batch, "index");
     const uint8_t *mask = mr_batch_data(batch, "mask");
-    const int32_t *geometry = mr_batch_data(batch, "geometry");
+    const mr_array *geometry = mr_batch_array_at(batch, GEOMETRY_ARRAY);
+    const int32_t *sizes = geometry->data;
+    int64_t step = geometry->strides[0] / (int64_t)sizeof *sizes;
     const float *lambda = mr_batch_data(batch, "mix_lambda");
     char name[NAME_BYTES];
 
@@ -134,7 +136,7 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
     lines->len = 0;
     if (!prepare_sampler(lines, mr_batch_epoch(batch)))
         return false;
-    for (uint32_t i = 0; i < mr_batch_size(batch); i++, geometry += GEOMETRY_FIELDS) {
+    for (uint32_t i = 0; i < mr_batch_size(batch); i++, sizes += step) {
         mr_explain_options row = MR_EXPLAIN_OPTIONS_INIT;
         row.seed = mr_loader_resolved(lines->feed->loader)->seed;
         row.epoch = mr_batch_epoch(batch);
@@ -144,8 +146,8 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
             row.name = name;
         row.raw_channels = lines->raw_channels;
         row.hole = mask[i] == 0;
-        row.width = (uint32_t)geometry[0];
-        row.height = (uint32_t)geometry[1];
+        row.width = (uint32_t)sizes[0];
+        row.height = (uint32_t)sizes[1];
         row.batch = mr_batch_number(batch);
         row.n_rows = mr_batch_size(batch);
         row.row = i;

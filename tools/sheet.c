@@ -76,11 +76,13 @@ uint32_t mr_sheet_count_lines(const struct mr_sheet_shape *shape, const char *wo
     return n < MR_SHEET_MAX_LINES ? (uint32_t)n : MR_SHEET_MAX_LINES;
 }
 
-/* Choose the number of columns that makes the sheet most nearly square. */
 static void choose_columns(struct mr_sheet *sheet)
 {
     int n = (int)sheet->shape.n_tiles, best = INT_MAX;
 
+    sheet->columns = (int)sheet->shape.n_columns;
+    if (sheet->columns > 0)
+        return;
     for (int columns = 1; columns <= n; columns++) {
         int rows = (n + columns - 1) / columns;
         int difference = abs(columns * (sheet->width + GAP) - rows * row_height(sheet));
@@ -132,12 +134,15 @@ void mr_sheet_destroy(struct mr_sheet *sheet)
     free(sheet);
 }
 
-static void fill_tile(struct mr_sheet *sheet, const uint8_t *pixels)
+static void fill_tile(struct mr_sheet *sheet, const struct mr_sheet_picture *picture)
 {
     uint32_t channels = sheet->shape.channels;
+    const uint8_t *pixels = picture->pixels;
 
-    for (int y = 0; y < gdImageSY(sheet->tile); y++) {
-        for (int x = 0; x < gdImageSX(sheet->tile); x++, pixels += channels)
+    gdImageFilledRectangle(sheet->tile, 0, 0, gdImageSX(sheet->tile) - 1,
+                           gdImageSY(sheet->tile) - 1, BACKGROUND);
+    for (int y = 0; y < (int)picture->height; y++) {
+        for (int x = 0; x < (int)picture->width; x++, pixels += channels)
             gdImageSetPixel(sheet->tile, x, y,
                             gdTrueColor(pixels[0], pixels[channels / 2], pixels[channels - 1]));
     }
@@ -191,8 +196,8 @@ static void draw_words(struct mr_sheet *sheet, int x, int y, const char *words)
     }
 }
 
-void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label,
-                  const char *words)
+void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const struct mr_sheet_picture *picture,
+                  const char *label, const char *words)
 {
     int x, y;
 
@@ -200,8 +205,8 @@ void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, 
         return;
     x = GAP + (int)tile % sheet->columns * (sheet->width + GAP);
     y = GAP + (int)tile / sheet->columns * row_height(sheet);
-    if (pixels != NULL) {
-        fill_tile(sheet, pixels);
+    if (picture->pixels != NULL) {
+        fill_tile(sheet, picture);
         draw_tile(sheet, x, y);
     } else {
         gdImageFilledRectangle(sheet->image, x, y, x + sheet->width - 1, y + sheet->height - 1,

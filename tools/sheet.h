@@ -15,10 +15,18 @@ enum { MR_SHEET_MAX_LINES = 6 };
 
 struct mr_sheet_shape {
     uint32_t n_tiles;
-    uint32_t tile_width; /* of the source pixels */
+    uint32_t n_columns;  /* 0: as many as make the sheet most nearly square */
+    uint32_t tile_width; /* of the largest picture's pixels */
     uint32_t tile_height;
     uint32_t channels; /* 1 or 3 */
     uint32_t n_lines;  /* of text below each label */
+};
+
+/* Interleaved u8 pixels; NULL: none. */
+struct mr_sheet_picture {
+    const uint8_t *pixels;
+    uint32_t width;
+    uint32_t height;
 };
 
 /*
@@ -33,12 +41,12 @@ uint32_t mr_sheet_count_lines(const struct mr_sheet_shape *shape, const char *wo
  */
 struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape);
 /*
- * Draw a tile of interleaved u8 pixels; NULL draws an empty one. The label is cut to the tile's
- * width. The words are broken into the lines of the shape, between calls if possible; "..."
- * replaces what does not fit.
+ * Draw a tile; a smaller picture is at its top left. The label is cut to the tile's width. The
+ * words are broken into the lines of the shape, between calls if possible; "..." replaces what does
+ * not fit.
  */
-void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label,
-                  const char *words);
+void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const struct mr_sheet_picture *picture,
+                  const char *label, const char *words);
 /* Write the PNG into a temporary file, then rename it. False after a message. */
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path);
 void mr_sheet_destroy(struct mr_sheet *sheet);

@@ -7,7 +7,6 @@
 #include "transforms/call_text.h"
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
-#include "transforms/image_ops/image_warp.h"
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
@@ -179,6 +178,18 @@ static void put_random_crop(struct listing *l, const struct mr_geometry_step *st
     set_size(l, box.width, box.height);
 }
 
+/* torchvision flips the image, then crops it. */
+static void put_five_crop(struct listing *l, const struct mr_geometry_step *step)
+{
+    const struct mr_box *box = &step->box;
+    const double args[] = {(double)box->y, (double)box->x, (double)box->height, (double)box->width};
+    if (step->flips)
+        put_function(l, step->op->vertical ? "vflip" : "hflip", no_args, NULL);
+    if (!is_whole(l, box))
+        put_function(l, "crop", box_args, args);
+    set_size(l, box->width, box->height);
+}
+
 static void put_image_calls(struct listing *l, const struct mr_geometry_step *step,
                             const struct mr_image_call *calls)
 {
@@ -186,7 +197,6 @@ static void put_image_calls(struct listing *l, const struct mr_geometry_step *st
         const struct mr_image_call *call = &calls[step->first_call + i];
         const struct mr_call_text text = mr_call_text_of(call);
         put_call(l, &text);
-        mr_image_warp_size(call, &l->image.width, &l->image.height);
         if (call->kind == MR_CALL_GRAYSCALE && call->args[0] == 1.0)
             l->image.n_channels = 1;
     }
@@ -208,6 +218,8 @@ static void put_step(struct listing *l, const struct mr_geometry_step *step,
         break;
     case MR_OP_CENTER_CROP: put_center_crop(l, step); break;
     case MR_OP_RANDOM_CROP: put_random_crop(l, step); break;
+    case MR_OP_FIVE_CROP:
+    case MR_OP_TEN_CROP: put_five_crop(l, step); break;
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
     case MR_OP_FIXED_SIZE_CROP:
@@ -233,6 +245,8 @@ static void put_calls(struct listing *l, const struct explanation *e, bool turns
 
 static void put_head(struct mr_text_writer *w, const mr_explain_options *o)
 {
+    if (o->form != MR_EXPLAIN_JSON)
+        return;
     mr_text_writer_put(w, "{\"index\":%lld,\"epoch\":%llu,\"occurrence\":%u,\"name\":",
                        (long long)o->index, (unsigned long long)o->epoch, o->occurrence);
     if (o->name)
@@ -240,9 +254,9 @@ static void put_head(struct mr_text_writer *w, const mr_explain_options *o)
     else
         mr_text_writer_put(w, "null");
     if (o->width && o->height)
-        mr_text_writer_put(w, ",\"size\":[%u,%u],\"calls\":", o->width, o->height);
+        mr_text_writer_put(w, ",\"size\":[%u,%u],", o->width, o->height);
     else
-        mr_text_writer_put(w, ",\"size\":null,\"calls\":");
+        mr_text_writer_put(w, ",\"size\":null,");
 }
 
 /* "random" if each element has its own value, otherwise a value for each channel. */
@@ -314,38 +328,31 @@ static void put_mix_words(struct listing *l, const struct explanation *e)
     mr_text_writer_put_double(l->w, (double)e->mix.lambda);
 }
 
-/* e NULL: a hole. */
-static size_t write_line(const struct explanation *e, const mr_transform *transform,
-                         const mr_explain_options *o, char *text_out, size_t size)
+/* One picture of the sample. e NULL: a hole. */
+static void put_picture(struct mr_text_writer *w, const struct explanation *e,
+                        const mr_transform *transform, const mr_explain_options *o)
 {
-    struct mr_text_writer w;
-    struct listing l = {.w = &w, .form = (mr_explain_form)o->form};
+    struct listing l = {.w = w, .form = (mr_explain_form)o->form};
     bool is_json = o->form == MR_EXPLAIN_JSON;
     bool turns = e && e->plan.use_exif && o->orientation >= 2;
     bool swaps = turns && o->orientation >= 5;
-    mr_text_writer_begin(&w, text_out, size);
-    if (is_json)
-        put_head(&w, o);
     if (e) {
         l.image.n_channels = e->plan.source_channels;
         set_size(&l, swaps ? o->height : o->width, swaps ? o->width : o->height);
-        mr_text_writer_put(&w, "%s", is_json ? "[" : "");
+        mr_text_writer_put(w, "%s", is_json ? "\"calls\":[" : "");
         put_calls(&l, e, turns);
-        mr_text_writer_put(&w, "%s", is_json ? "]" : "");
+        mr_text_writer_put(w, "%s", is_json ? "]" : "");
     } else if (is_json) {
-        mr_text_writer_put(&w, "null");
+        mr_text_writer_put(w, "\"calls\":null");
     }
     if (is_json && mr_transform_erases(transform))
-        put_after(&w, e);
+        put_after(w, e);
     if (is_json && mr_transform_mixes(transform) && o->n_rows > 0)
-        put_mix(&w, e);
+        put_mix(w, e);
     if (!is_json && e) {
         put_erased_words(&l, e);
         put_mix_words(&l, e);
     }
-    mr_text_writer_put(&w, "%s", is_json ? "}" : "");
-    mr_text_writer_end(&w);
-    return w.len;
 }
 
 static mr_status check_options(const mr_explain_options *options, mr_error *error)
@@ -394,16 +401,16 @@ static void draw_mix(const mr_explain_options *o, uint32_t width, uint32_t heigh
         e->mix.kind = MR_MIX_NONE;
 }
 
-static mr_status draw_sample(const mr_transform *transform, const mr_explain_options *o,
-                             struct explanation *e, mr_error *error)
+/* Draw picture k of the view whose plan is compiled. */
+static mr_status draw_picture(const mr_explain_options *o, uint32_t k, struct explanation *e,
+                              mr_error *error)
 {
-    mr_status status = compile_plan(transform, o, &e->plan, error);
-    if (status != MR_OK)
-        return status;
+    struct mr_rng sample;
     bool swaps = e->plan.use_exif && o->orientation >= 5;
-    mr_rng_init(&e->rng, o->seed, o->epoch, (uint64_t)o->index);
-    mr_rng_set_occurrence(&e->rng, o->occurrence);
-    status =
+    mr_rng_init(&sample, o->seed, o->epoch, (uint64_t)o->index);
+    mr_rng_set_occurrence(&sample, o->occurrence);
+    e->rng = mr_geometry_begin_draws(&e->plan, k, &sample);
+    mr_status status =
         mr_geometry_record(&e->plan, swaps ? o->height : o->width, swaps ? o->width : o->height,
                            &e->rng, &e->geometry, &e->steps, error);
     if (status != MR_OK)
@@ -412,6 +419,77 @@ static mr_status draw_sample(const mr_transform *transform, const mr_explain_opt
     mr_erase_draw(&e->plan, (uint32_t)made->width, (uint32_t)made->height, &e->rng, &e->erase);
     draw_mix(o, (uint32_t)made->width, (uint32_t)made->height, e);
     return MR_OK;
+}
+
+/* "local#3" for one of several pictures. */
+static void put_name(struct mr_text_writer *w, const struct mr_view *view, uint32_t k)
+{
+    mr_text_writer_put(w, "%s", view->name[0] ? view->name : "image");
+    if (view->is_row || view->first > 0)
+        mr_text_writer_put(w, "#%u", view->first + k);
+}
+
+/* The pictures of a view, if the sample has several or they have names. */
+static mr_status put_view(struct mr_text_writer *w, const mr_transform *transform, bool is_first,
+                          const mr_explain_options *o, struct explanation *e, mr_error *error)
+{
+    bool is_json = o->form == MR_EXPLAIN_JSON;
+    const struct mr_view *view = &e->plan.view;
+    mr_status status = MR_OK;
+    for (uint32_t k = 0; k < view->n_pictures && status == MR_OK; k++) {
+        status = draw_picture(o, k, e, error);
+        bool is_next = !is_first || k > 0;
+        mr_text_writer_put(w, "%s%s", is_next ? (is_json ? "," : "; ") : "",
+                           is_json ? "{\"view\":\"" : "");
+        put_name(w, view, k);
+        mr_text_writer_put(w, "%s", is_json ? "\"," : ": ");
+        put_picture(w, e, transform, o);
+        mr_text_writer_put(w, "%s", is_json ? "}" : "");
+    }
+    return status;
+}
+
+static mr_status put_views(struct mr_text_writer *w, const mr_transform *transform,
+                           const mr_explain_options *o, struct explanation *e, mr_error *error)
+{
+    bool is_json = o->form == MR_EXPLAIN_JSON;
+    mr_status status = MR_OK;
+    mr_text_writer_put(w, "%s", is_json ? e ? "\"views\":[" : "\"views\":null" : "");
+    for (const mr_transform *t = transform; e && t && status == MR_OK; t = t->next) {
+        status = compile_plan(t, o, &e->plan, error);
+        if (status == MR_OK)
+            status = put_view(w, t, t == transform, o, e, error);
+    }
+    mr_text_writer_put(w, "%s", is_json && e ? "]" : "");
+    return status;
+}
+
+static mr_status draw_one(const mr_transform *transform, const mr_explain_options *o,
+                          struct explanation *e, mr_error *error)
+{
+    mr_status status = compile_plan(transform, o, &e->plan, error);
+    return status == MR_OK ? draw_picture(o, 0, e, error) : status;
+}
+
+/* Without views and crops, e is drawn. e NULL: a hole. */
+static mr_status write_line(const mr_transform *transform, const mr_explain_options *o,
+                            struct explanation *e, char *text_out, size_t size, size_t *len_out,
+                            mr_error *error)
+{
+    struct mr_text_writer w;
+    mr_status status = MR_OK;
+    mr_text_writer_begin(&w, text_out, size);
+    put_head(&w, o);
+    if (mr_transform_has_pictures(transform))
+        status = put_views(&w, transform, o, e, error);
+    else
+        put_picture(&w, e, transform, o);
+    if (status == MR_OK)
+        mr_text_writer_put(&w, "%s", o->form == MR_EXPLAIN_JSON ? "}" : "");
+    mr_text_writer_end(&w);
+    if (status == MR_OK && len_out)
+        *len_out = w.len;
+    return status;
 }
 
 mr_status mr_transform_explain(const mr_transform *transform, const mr_explain_options *options,
@@ -434,13 +512,14 @@ mr_status mr_transform_explain(const mr_transform *transform, const mr_explain_o
         e = malloc(sizeof *e);
         if (!e)
             return mr_error_memory(error, sizeof *e);
-        status = draw_sample(transform, &resolved, e, error);
     }
-    if (status == MR_OK) {
-        size_t len = write_line(e, transform, &resolved, text_out, size);
-        if (len_out)
-            *len_out = len;
-    }
+    /* nothing is written if a picture cannot be drawn */
+    if (mr_transform_has_pictures(transform))
+        status = write_line(transform, &resolved, e, NULL, 0, NULL, error);
+    else if (e)
+        status = draw_one(transform, &resolved, e, error);
+    if (status == MR_OK)
+        status = write_line(transform, &resolved, e, text_out, size, len_out, error);
     free(e);
     return status;
 }

@@ -11,7 +11,6 @@
 
 #include "transforms/axis.h"
 #include "transforms/geometry_detection.h"
-#include "transforms/image_ops/image_warp.h"
 #include "transforms/image_params.h"
 
 #include <math.h>
@@ -46,12 +45,6 @@ static struct mr_stage *last_stage(struct mr_geometry *g)
 static bool is_resampled(const struct mr_stage *s)
 {
     return s->resized_width != s->source.width || s->resized_height != s->source.height;
-}
-
-static bool is_expanded(const struct mr_stage *s)
-{
-    return s->n_calls > 0 &&
-           (s->called_width != s->window.width || s->called_height != s->window.height);
 }
 
 static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
@@ -184,6 +177,30 @@ static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_
     return mr_error_set(error, MR_ERR_DAMAGED,
                         "crop %ux%u is larger than the image %lldx%lld with padding %u", op->width,
                         op->height, (long long)width, (long long)height, op->padding);
+}
+
+static mr_status check_crops(const struct mr_op *op, int64_t width, int64_t height, mr_error *error)
+{
+    if (op->width <= width && op->height <= height)
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_DAMAGED, "crop %ux%u is larger than the image %lldx%lld",
+                        op->width, op->height, (long long)width, (long long)height);
+}
+
+/* The corners from left to right and from top to bottom, then the center. */
+static struct mr_box crop_of_five(const struct mr_op *op, uint32_t number, int64_t width,
+                                  int64_t height)
+{
+    int64_t right = width - op->width, bottom = height - op->height;
+    bool is_center = number == 4;
+    return (struct mr_box){.x = is_center    ? half_to_even(right)
+                                : number % 2 ? right
+                                             : 0,
+                           .y = is_center     ? half_to_even(bottom)
+                                : number >= 2 ? bottom
+                                              : 0,
+                           .width = op->width,
+                           .height = op->height};
 }
 
 /* RandomCrop.get_params: an image of exactly the crop's size makes no draws. */
@@ -332,6 +349,13 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
     case MR_OP_FIXED_SIZE_CROP:
     case MR_OP_RANDOM_ZOOM_OUT:
     case MR_OP_LETTERBOX: status = mr_geometry_detection_draw(step, rng, error); break;
+    case MR_OP_FIVE_CROP:
+    case MR_OP_TEN_CROP:
+        status = check_crops(op, step->width, step->height, error);
+        step->box = crop_of_five(op, rng->picture % 5, step->width, step->height);
+        step->flips = rng->picture >= 5;
+        mr_rng_part_pictures(rng);
+        break;
     /* torch compares an f32 with p, so p is rounded to f32. */
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: step->flips = mr_rng_chance(rng, (double)(float)op->p); break;
@@ -367,6 +391,12 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
     case MR_OP_PAD_IF_SMALLER:
     case MR_OP_FIXED_SIZE_CROP:
     case MR_OP_RANDOM_ZOOM_OUT: fold_padded_crop(g, step->op, step->box); break;
+    case MR_OP_FIVE_CROP:
+    case MR_OP_TEN_CROP:
+        last_stage(g)->hflip ^= step->flips && !step->op->vertical;
+        last_stage(g)->vflip ^= step->flips && step->op->vertical;
+        fold_crop(g, step->box, black);
+        break;
     case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
     case MR_OP_VFLIP: last_stage(g)->vflip ^= step->flips; break;
     default: break;
@@ -378,10 +408,9 @@ static void end_calls(struct mr_geometry *g)
 {
     const struct mr_stage *s = last_stage(g);
     if (s->n_calls > 0)
-        add_stage(g, s->called_width, s->called_height);
+        add_stage(g, s->window.width, s->window.height);
 }
 
-/* A call that changes the size is the last one of its stage. */
 static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng,
                        struct mr_geometry *g, struct mr_geometry_step *step)
 {
@@ -393,13 +422,6 @@ static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_r
                          &g->calls);
     s->n_calls = g->calls.n - s->first_call;
     step->n_calls = g->calls.n - step->first_call;
-    uint32_t width = (uint32_t)step->width, height = (uint32_t)step->height;
-    if (step->n_calls > 0)
-        mr_image_warp_size(&g->calls.calls[g->calls.n - 1], &width, &height);
-    s->called_width = width;
-    s->called_height = height;
-    if (width != step->width || height != step->height)
-        end_calls(g);
 }
 
 static void find_need(struct mr_stage *s)
@@ -432,7 +454,7 @@ static void find_need(struct mr_stage *s)
 static struct mr_box find_crop(const struct mr_geometry *g)
 {
     uint32_t i = 0;
-    while (i + 1 < g->n_stages && !is_resampled(&g->stages[i]) && !is_expanded(&g->stages[i]))
+    while (i + 1 < g->n_stages && !is_resampled(&g->stages[i]))
         i++;
     const struct mr_stage *s = &g->stages[i];
     struct mr_box crop = is_resampled(s) ? s->source : s->window;
@@ -484,6 +506,16 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
     return MR_OK;
 }
 
+struct mr_rng mr_geometry_begin_draws(const struct mr_plan *plan, uint32_t k,
+                                      const struct mr_rng *sample)
+{
+    struct mr_rng draws = *sample;
+    mr_rng_set_view(&draws, plan->view.name_hash, plan->view.first + k);
+    if (plan->view.n_crops == 0)
+        mr_rng_part_pictures(&draws);
+    return draws;
+}
+
 mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            struct mr_rng *rng, struct mr_geometry *geometry_out, mr_error *error)
 {
@@ -502,14 +534,14 @@ static bool sets_size(const struct mr_op *op)
 {
     return op->kind == MR_OP_RANDOM_RESIZED_CROP || op->kind == MR_OP_RESIZE ||
            op->kind == MR_OP_CENTER_CROP || op->kind == MR_OP_RANDOM_CROP ||
-           op->kind == MR_OP_FIXED_SIZE_CROP || op->kind == MR_OP_LETTERBOX;
+           op->kind == MR_OP_FIXED_SIZE_CROP || op->kind == MR_OP_LETTERBOX ||
+           op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP;
 }
 
 bool mr_geometry_draws_size(const struct mr_op *op)
 {
     return op->kind == MR_OP_RANDOM_RESIZE || op->kind == MR_OP_RANDOM_SHORTEST_SIZE ||
-           op->kind == MR_OP_SCALE_JITTER || op->kind == MR_OP_RANDOM_ZOOM_OUT ||
-           (op->kind == MR_OP_IMAGE && mr_image_op_draws_size(op->image_op, op->args));
+           op->kind == MR_OP_SCALE_JITTER || op->kind == MR_OP_RANDOM_ZOOM_OUT;
 }
 
 /* Can the operation be applied to an image of that size? */
@@ -517,6 +549,8 @@ static mr_status check_size(const struct mr_op *op, int64_t width, int64_t heigh
 {
     if (op->kind == MR_OP_RANDOM_CROP)
         return check_random_crop(op, width, height, error);
+    if (op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP)
+        return check_crops(op, width, height, error);
     if (op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER)
         return check_pad(op, width, height, error);
     if (op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].check)

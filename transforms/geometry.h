@@ -31,8 +31,6 @@ struct mr_stage {
     bool vflip;
     uint32_t first_call; /* the calls on the output */
     uint32_t n_calls;
-    int64_t called_width; /* of the output after the calls, if there are any */
-    int64_t called_height;
 };
 
 /* An operation adds at most one stage, and there is always a first stage. */
@@ -44,6 +42,10 @@ struct mr_geometry {
     struct mr_stage stages[MR_MAX_STAGES];
     struct mr_image_calls calls;
 };
+
+/* Begin the draws of picture k of the plan's view: of a copy of the sample's draws. */
+struct mr_rng mr_geometry_begin_draws(const struct mr_plan *plan, uint32_t k,
+                                      const struct mr_rng *sample);
 
 /*
  * Draw and fold. width x height is the image as the operations see it: already upright if

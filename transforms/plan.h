@@ -33,6 +33,8 @@ enum mr_op_kind {
     MR_OP_FIXED_SIZE_CROP,
     MR_OP_RANDOM_ZOOM_OUT,
     MR_OP_LETTERBOX,
+    MR_OP_FIVE_CROP, /* corners and center, one for each picture of a view */
+    MR_OP_TEN_CROP,  /* these, then those of the flipped image */
     MR_OP_HFLIP,
     MR_OP_VFLIP,
     MR_OP_EXIF,
@@ -101,10 +103,23 @@ struct mr_op {
         uint32_t count;         /* of random_erasing: the largest number of boxes */
         uint32_t max_size;      /* of the longer side, of MR_OP_RESIZE_SHORT and
                                    MR_OP_RANDOM_SHORTEST_SIZE; 0: any */
+        uint32_t vertical;      /* of MR_OP_TEN_CROP: 1: the flip is vertical */
         uint32_t pad_if_needed; /* of random_crop: 1: an image that is too small is padded */
         uint32_t mask_dtype;    /* of MR_OP_MASK, whose fill is `padding`, and whose enum
                                    mr_mask_nearest is `interpolation` */
     };
+};
+
+enum { MR_MAX_VIEWS = 8, MR_MAX_PICTURES = 64, MR_VIEW_NAME = 24 };
+
+/* Which pictures of a sample a plan makes: those of one view. */
+struct mr_view {
+    char name[MR_VIEW_NAME]; /* "": the transform has no views */
+    uint64_t name_hash;
+    uint32_t first; /* the number of the first picture; others follow */
+    uint32_t n_pictures;
+    uint32_t is_row;  /* 1: a row of a batch has a dimension for the pictures */
+    uint32_t n_crops; /* 5 and 10: five_crop and ten_crop give a picture each; otherwise 0 */
 };
 
 /* Which index of a mask a resize takes. */
@@ -148,6 +163,7 @@ struct mr_quotients {
 
 struct mr_plan {
     struct mr_sample_kind kind;
+    struct mr_view view;
     struct mr_op ops[MR_PLAN_MAX_OPS]; /* of geometry and of images, in order */
     uint32_t n_ops;
     struct mr_op erase; /* applied to finished floats; kind 0: none */
@@ -161,7 +177,7 @@ struct mr_plan {
                            sets it */
     uint32_t out_ndim;  /* 3 for pictures */
     int64_t out_shape[MR_MAX_NDIM - 1]; /* as laid out: C,H,W or H,W,C */
-    uint64_t out_bytes;                 /* of one sample; the most, if it keeps its size */
+    uint64_t out_bytes;                 /* of one picture; the most, if it keeps its size */
     uint32_t keeps_size; /* 1: each picture has the size that its operations give it */
     uint32_t max_side;   /* of such a picture; 0: only out_bytes limits it */
     uint32_t out_height;

@@ -9,6 +9,7 @@
 #include "transforms/plan_compile.h"
 
 #include "base/checked.h"
+#include "base/xxh3.h"
 #include "transforms/geometry.h"
 #include "transforms/image_params.h"
 #include "transforms/mixing/mix_draw.h"
@@ -22,6 +23,39 @@ static const uint64_t MAX_ROW_BYTES = UINT64_C(1) << 31; /* of a picture that ke
 static bool is_image_float(mr_dtype dtype)
 {
     return dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16;
+}
+
+/* The pictures of the view. Those of crops have no other number than the crops'. */
+static mr_status compile_view(const mr_transform *transform, struct mr_plan *plan, mr_error *error)
+{
+    struct mr_view *view = &plan->view;
+    const char *crops = NULL;
+    view->n_pictures = 1;
+    for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
+        const struct mr_op *op = &transform->ops[i];
+        if (op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP) {
+            view->n_crops = op->kind == MR_OP_FIVE_CROP ? 5 : 10;
+            crops = mr_transform_op_name(op);
+        }
+    }
+    if (!mr_transform_has_pictures(transform))
+        return MR_OK;
+    memcpy(view->name, transform->view, sizeof view->name);
+    view->name_hash = view->name[0] ? mr_xxh3(view->name, strlen(view->name)) : 0;
+    view->first = transform->picture ? transform->picture - 1 : 0;
+    view->is_row = transform->n_pictures > 0 || (crops && !transform->picture);
+    if (view->is_row)
+        view->n_pictures = crops ? view->n_crops : transform->n_pictures;
+    if (crops && transform->n_pictures > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "the count %u: %s has its own",
+                            transform->n_pictures, crops);
+    if (crops && view->first >= view->n_crops)
+        return mr_error_set(error, MR_ERR_INVALID, "picture #%u: those of %s are 0 to %u",
+                            view->first, crops, view->n_crops - 1);
+    if (!plan->kind.picture && !plan->kind.encoded)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "views cannot be made: the samples are not pictures");
+    return MR_OK;
 }
 
 /* Raw samples that are not pictures are copied unchanged, or refused. */
@@ -272,13 +306,16 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
     status = status == MR_OK ? check_calls(plan, error) : status;
     if (status != MR_OK)
         return status;
+    if (mr_transform_has_pictures(transform) && (mask || plan->mix.kind != 0))
+        return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied to views and crops",
+                            mask ? "mask" : mr_transform_op_name(&plan->mix));
     status = compile_mask(mask, plan, error);
     status = status == MR_OK ? check_erasing(plan, error) : status;
     status = status == MR_OK ? check_mixing(plan, error) : status;
     if (status != MR_OK)
         return status;
-    plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&
-                 plan->channels == plan->work_channels &&
+    plan->copy = !plan->kind.encoded && plan->n_ops == 0 && !plan->view.name[0] &&
+                 plan->dtype == MR_U8 && plan->channels == plan->work_channels &&
                  (plan->layout == plan->kind.layout || plan->channels == 1);
     status = compile_normalize(normalize, plan, error);
     return status == MR_OK ? compile_size(plan, error) : status;
@@ -312,6 +349,9 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
     memset(plan_out, 0, sizeof *plan_out);
     plan_out->kind = *kind;
     plan_out->layout = layout;
+    mr_status status = compile_view(transform, plan_out, error);
+    if (status != MR_OK)
+        return status;
     return compile_plan(transform, dtype, plan_out, error);
 }
 
@@ -369,6 +409,8 @@ mr_status mr_plan_compile_keep_size(struct mr_plan *plan, uint64_t max_bytes, ui
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s cannot be applied with %s: the images differ in size",
                             mr_transform_op_name(refused), name);
+    if (plan->view.name[0] || plan->view.n_crops > 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied to views and crops", name);
     plan->keeps_size = 1;
     plan->out_known = 1;
     if (max_side)

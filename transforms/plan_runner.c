@@ -7,6 +7,7 @@
  */
 #include "transforms/plan_runner.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
@@ -25,7 +26,12 @@
 static_assert(MR_GEOMETRY_FIELDS == 8, "mr_geometry_report() writes eight fields");
 
 struct mr_plan_runner {
-    const struct mr_plan *plan;
+    const struct mr_plan *plan; /* of the view that is made now */
+    const struct mr_plan *first_plan;
+    const struct mr_plan *more_plans;
+    uint32_t n_more;
+    bool has_pictures; /* of views or crops */
+    const struct mr_view_out *outs;
     struct mr_codec_limits limits;
     bool with_timing;
     struct mr_codec *codec; /* only if samples are encoded */
@@ -35,8 +41,8 @@ struct mr_plan_runner {
     struct mr_mask_run mask;
     uint32_t mask_width; /* of the picture that steps begin with */
     uint32_t mask_height;
-    struct mr_tensor_write_half half;
-    struct mr_scratch upright;  /* an image that EXIF turned */
+    struct mr_tensor_write_half half[MR_MAX_VIEWS];
+    struct mr_scratch upright;  /* an image that EXIF turned, or the box of all views */
     struct mr_scratch image[2]; /* outputs of inner stages, used alternately */
     struct mr_scratch row;      /* one row for the tensor writer */
     struct mr_scratch planes;   /* one row of a planar source */
@@ -58,6 +64,7 @@ struct run {
     uint32_t height;
     uint32_t channels;   /* of the rows so far */
     uint32_t free_image; /* the next stage's output: an index of mr_plan_runner.image */
+    uint32_t view;
 };
 
 mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits,
@@ -69,12 +76,13 @@ mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_code
     struct mr_plan_runner *runner = calloc(1, sizeof *runner);
     if (!runner)
         return mr_error_memory(error, sizeof *runner);
-    runner->plan = plan;
+    runner->plan = runner->first_plan = plan;
+    runner->has_pictures = plan->view.name[0] || plan->view.n_crops > 0;
     runner->limits = mr_codec_limits_resolve(limits);
     runner->with_timing = with_timing;
     runner->resample.kernels = mr_kernels_best();
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
-        mr_tensor_write_half_init(&runner->half, plan);
+        mr_tensor_write_half_init(&runner->half[0], plan);
     if (plan->kind.encoded)
         status = mr_codec_create(limits, &runner->codec, error);
     if (status == MR_OK)
@@ -98,6 +106,21 @@ void mr_plan_runner_destroy(struct mr_plan_runner *runner)
     mr_scratch_fini(&runner->row);
     mr_scratch_fini(&runner->planes);
     free(runner);
+}
+
+void mr_plan_runner_set_views(struct mr_plan_runner *runner, const struct mr_plan *plans,
+                              uint32_t n)
+{
+    runner->more_plans = plans;
+    runner->n_more = n;
+    for (uint32_t i = 0; i < n; i++)
+        if (plans[i].dtype == MR_F16 || plans[i].dtype == MR_BF16)
+            mr_tensor_write_half_init(&runner->half[i + 1], &plans[i]);
+}
+
+void mr_plan_runner_set_outs(struct mr_plan_runner *runner, const struct mr_view_out *outs)
+{
+    runner->outs = outs;
 }
 
 void mr_plan_runner_use_stock_jpeg(struct mr_plan_runner *runner)
@@ -153,14 +176,6 @@ static mr_status run_stage(struct mr_plan_runner *runner, struct run *run,
     return status;
 }
 
-/* Of a stage's output before and after its calls, whichever has more. */
-static uint64_t count_pixels(const struct mr_stage *stage)
-{
-    uint64_t before = (uint64_t)stage->window.width * (uint64_t)stage->window.height;
-    uint64_t after = (uint64_t)stage->called_width * (uint64_t)stage->called_height;
-    return after > before ? after : before;
-}
-
 /* Run the calls on a stage's output. */
 static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
                            const struct mr_stage *stage, struct mr_image *image)
@@ -171,7 +186,8 @@ static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
     mr_status status = MR_OK;
     bool needs_spare = mr_image_call_needs_spare(calls, stage->n_calls);
     if (needs_spare)
-        status = mr_scratch_reserve(spare, count_pixels(stage), image->n_channels, run->error);
+        status = mr_scratch_reserve(spare, (size_t)image->width * image->height, image->n_channels,
+                                    run->error);
     if (status == MR_OK)
         status = mr_image_call_run(calls, stage->n_calls, image, needs_spare ? spare->memory : NULL,
                                    runner->resample.kernels, run->error);
@@ -191,13 +207,13 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run,
     struct mr_stage *next = &runner->geometry.stages[i + 1];
     struct mr_scratch *image = &runner->image[run->free_image];
     uint32_t channels = run->channels;
-    uint64_t n_pixels = count_pixels(stage); /* no side is above 2 * MR_MAX_RESIZED */
-    bool is_larger = n_pixels > (uint64_t)stage->window.width * (uint64_t)stage->window.height;
-    if (n_pixels > runner->limits.max_pixels)
+    uint64_t n_pixels;
+    if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height,
+                            &n_pixels) ||
+        n_pixels > runner->limits.max_pixels)
         return mr_error_set(run->error, MR_ERR_DAMAGED,
                             "image becomes %lldx%lld pixels; the limit is %llu pixels",
-                            (long long)(is_larger ? stage->called_width : stage->window.width),
-                            (long long)(is_larger ? stage->called_height : stage->window.height),
+                            (long long)stage->window.width, (long long)stage->window.height,
                             (unsigned long long)runner->limits.max_pixels);
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)
@@ -250,7 +266,7 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
                                       .channels = plan->channels,
                                       .dtype = plan->dtype,
                                       .layout = plan->layout,
-                                      .half = runner->half.table,
+                                      .half = runner->half[run->view].table,
                                       .spread = plan->channels != plan->work_channels,
                                       .row = mr_scratch_align(&runner->row, MR_KERNELS_ALIGN)};
     mr_tensor_write_set_rule(&writer, plan);
@@ -327,7 +343,7 @@ static void erase_boxes(const struct mr_plan *plan, const struct run *run)
 }
 
 /* Make the tensor from run->source, which is set. */
-static mr_status run_image(struct mr_plan_runner *runner, struct run *run)
+static mr_status run_picture(struct mr_plan_runner *runner, struct run *run)
 {
     mr_status status = make_geometry(runner, run->width, run->height, run->rng, run->error);
     if (status != MR_OK)
@@ -340,6 +356,115 @@ static mr_status run_image(struct mr_plan_runner *runner, struct run *run)
     if (status == MR_OK && runner->plan->erase.kind == MR_OP_RANDOM_ERASING)
         erase_boxes(runner->plan, run);
     return status;
+}
+
+/* Views: the pictures of all of them are drawn, then what they need together is decoded. */
+
+static const struct mr_plan *plan_of(const struct mr_plan_runner *runner, uint32_t view)
+{
+    return view ? &runner->more_plans[view - 1] : runner->first_plan;
+}
+
+static void join_boxes(struct mr_box *all, const struct mr_box *box)
+{
+    struct mr_box old = *all;
+    if (box->width == 0)
+        return;
+    *all = *box;
+    if (old.width == 0)
+        return;
+    int64_t right = old.x + old.width, bottom = old.y + old.height;
+    all->x = old.x < box->x ? old.x : box->x;
+    all->y = old.y < box->y ? old.y : box->y;
+    all->width = (right > box->x + box->width ? right : box->x + box->width) - all->x;
+    all->height = (bottom > box->y + box->height ? bottom : box->y + box->height) - all->y;
+}
+
+/*
+ * The box of the source that all pictures of the sample need. Draws on copies of the generators, so
+ * that the same draws can be made again.
+ */
+static mr_status draw_ahead(struct mr_plan_runner *runner, uint32_t width, uint32_t height,
+                            const struct mr_rng *rng, struct mr_box *need_out, mr_error *error)
+{
+    struct mr_rng copy = *rng;
+    struct mr_mt19937 torch;
+    mr_status status = MR_OK;
+    if (copy.torch) {
+        torch = *copy.torch;
+        copy.torch = &torch;
+    }
+    *need_out = (struct mr_box){0};
+    for (uint32_t v = 0; v <= runner->n_more && status == MR_OK; v++) {
+        runner->plan = plan_of(runner, v);
+        for (uint32_t k = 0; k < runner->plan->view.n_pictures && status == MR_OK; k++) {
+            struct mr_rng draws = mr_geometry_begin_draws(runner->plan, k, &copy);
+            status = make_geometry(runner, width, height, &draws, error);
+            if (status == MR_OK)
+                join_boxes(need_out, &runner->geometry.stages[0].need);
+        }
+    }
+    runner->plan = runner->first_plan;
+    return status;
+}
+
+/* Decode a box; it is then the source. */
+static mr_status decode_box(struct mr_plan_runner *runner, struct run *run, struct mr_box box)
+{
+    const uint8_t *rows[MR_ROW_SOURCE_MAX];
+    size_t row_bytes = 3 * (size_t)box.width;
+    mr_status status =
+        mr_scratch_reserve(&runner->upright, (size_t)(box.width * box.height), 3, run->error);
+    uint8_t *pixels = runner->upright.memory;
+    if (status == MR_OK)
+        status = begin_rows(runner, run, &run->source, box);
+    for (int64_t y = 0; status == MR_OK && y < box.height;) {
+        uint32_t n = 0;
+        status = next_rows(runner, run, &run->source, rows, &n);
+        for (uint32_t i = 0; status == MR_OK && i < n; i++)
+            memcpy(pixels + (size_t)(y + i) * row_bytes, rows[i], row_bytes);
+        y += n;
+    }
+    mr_row_source_init_box(&run->source, pixels, box);
+    return status;
+}
+
+static mr_status run_view(struct mr_plan_runner *runner, const struct run *run, uint32_t v)
+{
+    const struct mr_view_out *out = &runner->outs[v];
+    mr_status status = MR_OK;
+    runner->plan = plan_of(runner, v);
+    for (uint32_t k = 0; k < runner->plan->view.n_pictures && status == MR_OK; k++) {
+        struct mr_rng draws = mr_geometry_begin_draws(runner->plan, k, run->rng);
+        struct run picture = *run;
+        picture.rng = &draws;
+        picture.out = out->pixels + k * runner->plan->out_bytes;
+        picture.view = v;
+        status = run_picture(runner, &picture);
+        memcpy(out->geometry + (size_t)MR_GEOMETRY_FIELDS * k, run->report->geometry,
+               sizeof run->report->geometry);
+    }
+    runner->plan = runner->first_plan;
+    return status;
+}
+
+static mr_status run_views(struct mr_plan_runner *runner, struct run *run)
+{
+    struct mr_box need = {0};
+    mr_status status = MR_OK;
+    bool has_several = runner->n_more > 0 || runner->plan->view.n_pictures > 1;
+    if (has_several && run->source.codec)
+        status = draw_ahead(runner, run->width, run->height, run->rng, &need, run->error);
+    if (status == MR_OK && need.width > 0)
+        status = decode_box(runner, run, need);
+    for (uint32_t v = 0; v <= runner->n_more && status == MR_OK; v++)
+        status = run_view(runner, run, v);
+    return status;
+}
+
+static mr_status run_image(struct mr_plan_runner *runner, struct run *run)
+{
+    return runner->has_pictures ? run_views(runner, run) : run_picture(runner, run);
 }
 
 /* Read the whole source and turn it; the source is then an image in memory. */
@@ -472,19 +597,6 @@ static mr_status check_packed_copy(struct mr_plan_runner *runner,
     return status == MR_OK ? mr_packed_check(*image, &runner->limits, error) : status;
 }
 
-/* Draw on copies of the generators, so the second step makes the same draws. */
-static mr_status draw_ahead(struct mr_plan_runner *runner, const struct mr_packed_image *image,
-                            const struct mr_rng *rng, mr_error *error)
-{
-    struct mr_rng copy = *rng;
-    struct mr_mt19937 torch;
-    if (copy.torch) {
-        torch = *copy.torch;
-        copy.torch = &torch;
-    }
-    return make_geometry(runner, image->width, image->height, &copy, error);
-}
-
 static bool needs_whole(const struct mr_plan_runner *runner, const struct mr_packed_image *image)
 {
     if (image->encoding == MR_PACKED_JPEG || needs_turning(runner->plan, image->orientation))
@@ -500,15 +612,15 @@ mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_pa
     if (status != MR_OK)
         return status;
     bool whole = needs_whole(runner, image);
+    struct mr_box need = {0};
     if (!whole)
-        status = draw_ahead(runner, image, rng, error);
+        status = draw_ahead(runner, image->width, image->height, rng, &need, error);
     if (status != MR_OK)
         return status;
-    const struct mr_box *need = &runner->geometry.stages[0].need;
     *offset_out = 0;
     *len_out = whole ? image->len : 0;
-    if (!whole && need->width > 0)
-        mr_packed_range(image, *need, offset_out, len_out);
+    if (need.width > 0)
+        mr_packed_range(image, need, offset_out, len_out);
     return MR_OK;
 }
 

@@ -27,11 +27,30 @@ struct mr_plan_runner_report {
     uint64_t transform_ns;
 };
 
+/* Where the pictures of a view go. */
+struct mr_view_out {
+    uint8_t *pixels;   /* plan->out_bytes for each picture */
+    int32_t *geometry; /* MR_GEOMETRY_FIELDS for each */
+};
+
 /* plan must outlive the object; it may be in read-only shared memory. */
 mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits,
                                 bool with_timing, struct mr_plan_runner **runner_out,
                                 mr_error *error);
 void mr_plan_runner_destroy(struct mr_plan_runner *runner);
+
+/*
+ * Make several views of each sample: that of the plan of the creation and n further ones. All views
+ * are made from one decode of what they need together, each bit for bit as if it were alone. The
+ * plans agree on use_exif, and outlive the object.
+ */
+void mr_plan_runner_set_views(struct mr_plan_runner *runner, const struct mr_plan *plans,
+                              uint32_t n);
+/*
+ * Where the next samples go if the plan's samples have views or crops; `out` is then not used, and
+ * reports have no geometry. outs: one for each view, valid until they are set again.
+ */
+void mr_plan_runner_set_outs(struct mr_plan_runner *runner, const struct mr_view_out *outs);
 
 /* Decode JPEGs with libjpeg alone (codec.h). */
 void mr_plan_runner_use_stock_jpeg(struct mr_plan_runner *runner);

@@ -33,6 +33,14 @@ void mr_row_source_init_part(struct mr_row_source *source, const uint8_t *bytes,
     source->n_rows = (int64_t)((len - skip) / row_step);
 }
 
+void mr_row_source_init_box(struct mr_row_source *source, const uint8_t *pixels, struct mr_box box)
+{
+    mr_row_source_init_pixels(source, pixels, (uint32_t)box.width, (uint32_t)box.height, 3, MR_NHWC,
+                              NULL);
+    source->first_row = box.y;
+    source->first_column = box.x;
+}
+
 void mr_row_source_init_codec(struct mr_row_source *source, struct mr_codec *codec)
 {
     *source = (struct mr_row_source){.codec = codec, .channels = 3};
@@ -74,7 +82,7 @@ mr_status mr_row_source_rows(struct mr_row_source *source,
     for (uint32_t i = 0; i < *n_out; i++, s->n_given++) {
         const uint8_t *row = s->pixels +
                              (size_t)(s->box.y - s->first_row + s->n_given) * s->row_step +
-                             (size_t)s->box.x * s->pixel_step;
+                             (size_t)(s->box.x - s->first_column) * s->pixel_step;
         rows_out[i] = planes ? interleave_row(s, row) : row;
     }
     return MR_OK;

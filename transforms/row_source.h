@@ -14,7 +14,8 @@
 struct mr_row_source {
     struct mr_codec *codec; /* NULL: the pixels below */
     const uint8_t *pixels;  /* of rows first_row to first_row + n_rows - 1 */
-    int64_t first_row;      /* 0 except for a part of a packed sample */
+    int64_t first_row;      /* 0 except for a part of a packed sample, or a box of an image */
+    int64_t first_column;   /* 0 except for a box */
     int64_t n_rows;
     size_t pixel_step; /* bytes from a pixel to its right neighbour, to the next row, to the next
                           channel */
@@ -38,6 +39,8 @@ void mr_row_source_init_pixels(struct mr_row_source *source, const uint8_t *pixe
  */
 void mr_row_source_init_part(struct mr_row_source *source, const uint8_t *bytes, size_t len,
                              uint64_t offset, uint32_t width, uint32_t channels);
+/* The same for interleaved RGB pixels of a box of the image. Later boxes must be inside it. */
+void mr_row_source_init_box(struct mr_row_source *source, const uint8_t *pixels, struct mr_box box);
 /* The input is the image that is open in codec. */
 void mr_row_source_init_codec(struct mr_row_source *source, struct mr_codec *codec);
 

@@ -28,7 +28,37 @@ mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 
 void mr_transform_destroy(mr_transform *transform)
 {
-    free(transform);
+    while (transform) {
+        mr_transform *next = transform->next;
+        free(transform);
+        transform = next;
+    }
+}
+
+uint32_t mr_transform_n_views(const mr_transform *t)
+{
+    uint32_t n = 1;
+    while (t && (t = t->next))
+        n++;
+    return n;
+}
+
+static bool is_crops(const struct mr_op *op)
+{
+    return op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP;
+}
+
+static const struct mr_op *find_crops(const mr_transform *t)
+{
+    for (uint32_t i = 0; t && i < t->n_ops; i++)
+        if (is_crops(&t->ops[i]))
+            return &t->ops[i];
+    return NULL;
+}
+
+bool mr_transform_has_pictures(const mr_transform *t)
+{
+    return t && (t->view[0] || find_crops(t));
 }
 
 const char *mr_transform_op_name(const struct mr_op *op)
@@ -47,6 +77,8 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_FIXED_SIZE_CROP: return "fixed_size_crop";
     case MR_OP_RANDOM_ZOOM_OUT: return "random_zoom_out";
     case MR_OP_LETTERBOX: return "letterbox";
+    case MR_OP_FIVE_CROP: return "five_crop";
+    case MR_OP_TEN_CROP: return "ten_crop";
     case MR_OP_HFLIP: return "hflip";
     case MR_OP_VFLIP: return "vflip";
     case MR_OP_EXIF: return "exif";
@@ -130,6 +162,11 @@ mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_err
     if (op->kind == MR_OP_EXIF && at > 0)
         return mr_error_set(error, MR_ERR_INVALID, "exif is after %s; it must come first",
                             mr_transform_op_name(&t->ops[at - 1]));
+    const struct mr_op *crops = find_crops(t);
+    if (crops && op->kind < MR_OP_NORMALIZE)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s is after %s, which must be the last operation of geometry",
+                            mr_transform_op_name(op), mr_transform_op_name(crops));
     if (t->n_ops == MR_PLAN_MAX_OPS && !replaces)
         return mr_error_set(error, MR_ERR_INVALID, "%s is operation %d; a transform has at most %d",
                             mr_transform_op_name(op), MR_PLAN_MAX_OPS + 1, MR_PLAN_MAX_OPS);
@@ -225,6 +262,16 @@ mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uin
                                    mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_CENTER_CROP, .height = height, .width = width};
+    return append_sized(transform, &op, error);
+}
+
+mr_status mr_transform_five_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                 const bool *vertical_flip, mr_error *error)
+{
+    struct mr_op op = {.kind = vertical_flip ? MR_OP_TEN_CROP : MR_OP_FIVE_CROP,
+                       .height = height,
+                       .width = width,
+                       .vertical = vertical_flip && *vertical_flip};
     return append_sized(transform, &op, error);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transform: what its public handle points to, a list of operations. */
+/*
+ * A transform: what its public handle points to, a list of operations. With views each has a list
+ * of its own, and the handle points to the first view.
+ */
 #ifndef TRANSFORMS_TRANSFORM_H
 #define TRANSFORMS_TRANSFORM_H
 
@@ -8,7 +11,17 @@
 struct mr_transform {
     struct mr_op ops[MR_PLAN_MAX_OPS];
     uint32_t n_ops;
+    char view[MR_VIEW_NAME]; /* the view's name; "": the transform has no views */
+    uint32_t n_pictures;     /* as its text has it; 0: not given */
+    uint32_t picture;        /* 1 + the number of the only picture; 0: not given */
+    mr_transform *next;      /* view; NULL */
 };
+
+/* Can a sample have more than one picture? Views and crops; NULL: false. */
+bool mr_transform_has_pictures(const mr_transform *transform);
+
+/* 1 without views. NULL: 1. */
+uint32_t mr_transform_n_views(const mr_transform *transform);
 
 /* The name of an operation in the text form. */
 const char *mr_transform_op_name(const struct mr_op *op);
@@ -51,6 +64,9 @@ mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, uint
                                     enum mr_interpolation interpolation, mr_error *error);
 mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
                               enum mr_interpolation interpolation, mr_error *error);
+/* vertical_flip: NULL: five_crop, otherwise ten_crop */
+mr_status mr_transform_five_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                 const bool *vertical_flip, mr_error *error);
 mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                    mr_error *error);
 /* n_fill: 1 or 3 values */

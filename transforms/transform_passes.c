@@ -186,6 +186,10 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
     case MR_OP_CENTER_CROP:
         mr_text_writer_put(&p->w, "the middle, %lldx%lld\n", width, height);
         break;
+    case MR_OP_FIVE_CROP:
+    case MR_OP_TEN_CROP:
+        mr_text_writer_put(&p->w, "a box of %lldx%lld for each picture\n", width, height);
+        break;
     case MR_OP_RANDOM_CROP:
         mr_text_writer_put(&p->w, "a random box of %lldx%lld", width, height);
         if (op->padding)
@@ -339,6 +343,11 @@ static uint32_t put_stage(struct passes *p, uint32_t stage, uint32_t i)
 static void put_passes(struct passes *p)
 {
     const struct mr_plan *plan = &p->plan;
+    const struct mr_view *view = &plan->view;
+    if (view->name[0])
+        mr_text_writer_put(&p->w, "%sview: %s\n", p->w.len ? "\n" : "", view->name);
+    if (view->is_row)
+        mr_text_writer_put(&p->w, "pictures: %u, each\n", view->n_pictures);
     mr_text_writer_put(&p->w, "sample: %s %s %lldx%lldx%lld, %llu bytes\n",
                        mr_dtype_name(plan->dtype), plan->layout == MR_NCHW ? "nchw" : "nhwc",
                        (long long)plan->out_shape[0], (long long)plan->out_shape[1],
@@ -373,20 +382,26 @@ mr_status mr_transform_passes(const mr_transform *transform, uint32_t width, uin
     if (width < 1 || width > 65535 || height < 1 || height > 65535)
         return mr_error_set(error, MR_ERR_INVALID, "size %ux%u is not from 1x1 to 65535x65535",
                             width, height);
-    struct passes *p = calloc(1, sizeof *p);
+    struct mr_text_writer w;
+    struct passes *p = malloc(sizeof *p);
     if (!p)
         return mr_error_memory(error, sizeof *p);
-    p->transform = transform;
-    p->width = width;
-    p->height = height;
-    mr_status status = find_passes(p, dtype, layout, error);
-    if (status == MR_OK) {
-        mr_text_writer_begin(&p->w, text_out, size);
-        put_passes(p);
-        mr_text_writer_end(&p->w);
-        if (len_out)
-            *len_out = p->w.len;
+    mr_status status = MR_OK;
+    mr_text_writer_begin(&w, text_out, size);
+    for (; transform && status == MR_OK; transform = transform->next) {
+        memset(p, 0, sizeof *p);
+        p->transform = transform;
+        p->width = width;
+        p->height = height;
+        p->w = w;
+        status = find_passes(p, dtype, layout, error);
+        if (status == MR_OK)
+            put_passes(p);
+        w = p->w;
     }
+    mr_text_writer_end(&w);
+    if (status == MR_OK && len_out)
+        *len_out = w.len;
     free(p);
     return status;
 }

@@ -14,6 +14,10 @@
  * The crop is the part of the source that remains before the first resize, in unflipped pixels. It
  * extends past the image where zeros are padded.
  *
+ * If the transform has views, array 0 has the name of the first view, and the array 4 the name
+ * "NAME.geometry". Two arrays follow for each further view: "NAME" and "NAME.geometry". A view with
+ * a count k has rows of k pictures: [N,k,C,H,W] and [N,k,8]. So has "image" with five_crop.
+ *
  * If the transform mixes rows, "mix_label" (i64 [N], the partner's label) and "mix_lambda" (f32
  * [N], the weight of the row itself) follow. With the option soft_labels, "soft_label" (f32 [N,
  * classes]) follows them.

@@ -18,9 +18,12 @@ typedef struct mr_transform mr_transform;
  *   random_resized_crop(224,scale=0.08:1,ratio=0.75:1.3333)+hflip(0.5)+normalize(mean=...,std=...)
  *   train(224,interp=bicubic) | eval(256:224,interp=bicubic)
  *   resnet50_v2 | vit_b_16:224 | swin_t_eval | simclr | dino_local
+ *   view(global1,dino_global1)|view(global2,dino_global2)|view(local,8,dino_local) | dino
  *
- * The last line has recipes by name (docs/recipes.md). The short forms and recipes normalize with
- * the mean and deviation of ImageNet (of CIFAR) if the loader's dtype is a float.
+ * The fourth line has recipes by name (docs/recipes.md). The last one has views: several pictures
+ * of a sample from one read, each an array of the batch (docs/formats.md). The short forms and
+ * recipes normalize with the mean and deviation of ImageNet (of CIFAR) if the loader's dtype is a
+ * float.
  * Numbers have a decimal point in any locale. A program that computes an argument formats the text:
  *
  *   snprintf(text, sizeof text, "random_resized_crop(%u)+hflip(0.5)", size);
@@ -36,8 +39,9 @@ MR_API mr_status mr_transform_parse(const char *text, mr_transform **transform_o
 MR_API void mr_transform_destroy(mr_transform *transform);
 
 /**
- * Append the operations of a text, in the form of mr_transform_parse(). It is for programs that add
- * to a text of their user: a later normalize replaces the one that a short form implies.
+ * Append the operations of a text, in the form of mr_transform_parse(), to each view. It is for
+ * programs that add to a text of their user: a later normalize replaces the one that a short form
+ * implies.
  *
  * Returns MR_OK; MR_ERR_INVALID with the position in the text, MR_ERR_NO_MEMORY: the transform is
  * then unchanged.
@@ -121,7 +125,8 @@ MR_API void mr_explain_options_init(mr_explain_options *options, size_t size);
  * torchvision.transforms.functional and of Pillow, with the arguments drawn for this sample. A few
  * lines of Python replay them (docs/formats.md). normalize is not listed. With random_erasing,
  * "after" has the boxes of the normalized tensor. If the transform mixes rows and n_rows is set,
- * "mix" has the row's partner, lambda and box, or null if the row is not mixed.
+ * "mix" has the row's partner, lambda and box, or null if the row is not mixed. With views or
+ * crops, "views" has the calls of each picture.
  *
  * transform  NULL: the loader's default
  * options    set at least width and height, except for a hole

@@ -27,6 +27,8 @@ struct mr_sample_maker {
     struct mr_fork_mark mark; /* made in the worker itself */
     uint32_t first_extra;     /* column of the dataset's first further array */
     uint32_t mask;            /* column of the masks; MR_NO_COLUMN */
+    bool has_pictures;        /* of views or crops: */
+    struct mr_view_out outs[MR_MAX_VIEWS];
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
@@ -44,6 +46,8 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
         maker->control->layout.columns.n - maker->control->plan.kind.n_extra; /* they are last */
     maker->first_extra += maker->control->plan.mask.is_used; /* the first member is the mask */
     maker->mask = mr_columns_find(&maker->control->layout.columns, "mask_image");
+    const struct mr_view *view = &maker->control->plan.view;
+    maker->has_pictures = view->name[0] || view->n_crops > 0;
     mr_fork_mark_init(&maker->mark);
     const mr_loader_options *o = &maker->control->options;
     const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
@@ -53,6 +57,8 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
         mr_sample_make_destroy(maker);
         return status;
     }
+    mr_plan_runner_set_views(maker->runner, mr_control_views(&job->shared),
+                             maker->control->n_views);
     if (o->jpeg_decoder == MR_JPEG_STOCK)
         mr_plan_runner_use_stock_jpeg(maker->runner);
     maker->source = (struct mr_sample_source){.catalog = job->catalog,
@@ -196,12 +202,27 @@ static void store_size(const struct mr_sample_maker *maker, const struct mr_samp
             (uint32_t)mr_dtype_size(maker->control->plan.dtype);
 }
 
+/* The columns of further views follow those that every batch has: pixels, then geometry. */
+static void aim_at_rows(struct mr_sample_maker *maker, const struct mr_sample_job *job)
+{
+    for (uint32_t i = 0; i <= maker->control->n_views; i++) {
+        uint32_t pixels = i ? MR_COLUMNS_FIXED + 2 * (i - 1) : MR_COLUMN_IMAGE;
+        uint32_t geometry = i ? pixels + 1 : MR_COLUMN_GEOMETRY;
+        maker->outs[i] =
+            (struct mr_view_out){.pixels = mr_slot_row(&job->view, pixels, job->place),
+                                 .geometry = mr_slot_row(&job->view, geometry, job->place)};
+    }
+    mr_plan_runner_set_outs(maker->runner, maker->outs);
+}
+
 static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                             const struct mr_fetched *fetched, mr_error *error)
 {
     struct mr_plan_runner_report report;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     uint8_t *out = mr_slot_source(&job->view, job->place);
+    if (maker->has_pictures)
+        aim_at_rows(maker, job);
     mr_status status = mr_sample_fetch_run(&maker->source, job, fetched, out, &report, error);
     if (maker->control->options.with_timing) {
         atomic_fetch_add_explicit(&maker->record->decode_ns, report.decode_ns,
@@ -214,8 +235,9 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
         mr_sample_fetch_name(maker->job.catalog, job->index, error);
         return status;
     }
-    memcpy(mr_slot_row(&job->view, MR_COLUMN_GEOMETRY, job->place), report.geometry,
-           sizeof report.geometry);
+    if (!maker->has_pictures)
+        memcpy(mr_slot_row(&job->view, MR_COLUMN_GEOMETRY, job->place), report.geometry,
+               sizeof report.geometry);
     if (maker->control->plan.keeps_size)
         store_size(maker, job, report.height, report.width);
     if (job->view.erases)

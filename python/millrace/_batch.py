@@ -39,7 +39,8 @@ class Batch:
         """The array with a name: "image" (records: "data"), "label", "index", "mask", "geometry".
 
         With mixing also "mix_label" (as label), "mix_lambda" (f32 [N], the share of the row's own
-        image) and, with the option soft_labels, "soft_label" (f32 [N, classes]). Further
+        image) and, with the option soft_labels, "soft_label" (f32 [N, classes]). With views there
+        is an array for each in place of "image", with "NAME.geometry" beside it. Further
         members of the samples ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] is bytes.
         """
         found = self._arrays.get(name)
@@ -61,6 +62,12 @@ class Batch:
         if self.n_parts > 1:
             return f"no array '{name}': a batch of {self.n_parts} parts has its arrays in .parts"
         return f"no array '{name}', only {', '.join(self.keys())}"
+
+    def __getattr__(self, name: str) -> Array:
+        """The array of a view: batch.global1."""
+        if not name.startswith("_") and name in self:
+            return self[name]
+        raise AttributeError(f"a batch has no attribute '{name}': {_HOW}")
 
     def keys(self) -> list[str]:
         """Names of the arrays, the samples first."""

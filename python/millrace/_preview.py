@@ -9,10 +9,10 @@ import os
 import time
 from typing import Any, Iterable, Protocol, Sequence
 
-from . import _html
+from . import _abi, _html
 from ._batch import Batch
 from ._dataset import Dataset
-from ._errors import InvalidError
+from ._errors import InvalidError, make_error
 from ._html import Html
 from ._loader import Loader
 from ._transform import Transform, explain
@@ -113,6 +113,8 @@ def explain_html(dataset: Dataset | str | os.PathLike[str],
     room = max(_MOST_BYTES, size["width"] * size["height"] * 3)
     label = _html.name_label(dataset.label(index), dataset.classes)
     text = str(Transform(str(transform)))
+    if isinstance(explain(text, seed, epoch, index, size["width"], size["height"]), dict):
+        raise make_error(_abi.ERR_INVALID, None, f"explain_html() shows one picture: {text}")
     cuts = [i for i in range(len(text)) if text[i] == "+" and _is_outside(text[:i])]
     figures, start, n_calls = [], 0, 0
     for end in (0, *cuts, len(text)):

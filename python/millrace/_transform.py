@@ -59,13 +59,14 @@ def explain(transform: Transform | str | None,
             index: int,
             width: int,
             height: int,
-            occurrence: int = 0) -> list[Any]:
+            occurrence: int = 0) -> Any:
     """The calls that make a sample from its image, as "millrace export --explain" writes them
     (docs/formats.md).
 
     Each call is [name, arguments]: a function of torchvision.transforms.functional or of Pillow,
     with the arguments drawn for this sample. With random_erasing, an "erase" for each box of the
-    normalized tensor follows.
+    normalized tensor follows. With views, or crops, the result is a dict that has the calls of each
+    picture: those of "global1", of "local#0", "local#1" and so on.
 
     transform      None is the loader's default, "train:224"
     seed, epoch    of the loader
@@ -91,4 +92,10 @@ def explain(transform: Transform | str | None,
     line = ctypes.create_string_buffer(size.value + 1)
     write(line, len(line))
     found = json.loads(line.value)
+    if "views" in found:
+        return {picture["view"]: _calls(picture) for picture in found["views"]}
+    return _calls(found)
+
+
+def _calls(found: dict[str, Any]) -> list[Any]:
     return found["calls"] + found.get("after", [])

@@ -52,6 +52,25 @@ static const struct {
     {"dino_global2",
      DINO("224", "0.4:1") "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET},
     {"dino_local", DINO("96", "0.05:0.4") "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET},
+    {"dino",
+     "view(global1," DINO(
+         "224", "0.4:1") "+pil_gaussian_blur(0.1:2)" IMAGENET
+                         ")|view(global2," DINO(
+                             "224", "0.4:1") "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize("
+                                             "128,0.2)" IMAGENET
+                                             ")|view(local,8," DINO(
+                                                 "96", "0.05:0.4") "+random_apply(pil_gaussian_"
+                                                                   "blur(0.1:2),0.5)" IMAGENET ")"},
+    {"dinov2_global1", DINO("224", "0.32:1") IMAGENET},
+    {"dinov2_global2",
+     DINO("224", "0.32:1") "+random_apply(gaussian_blur(9,0.1:2),0.9)+solarize(128,0.2)" IMAGENET},
+    {"dinov2_local", DINO("96", "0.05:0.32") "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET},
+    {"dinov2",
+     "view(global1," DINO("224", "0.32:1") IMAGENET ")|view(global2," DINO(
+         "224",
+         "0.32:1") "+random_apply(gaussian_blur(9,0.1:2),0.9)+solarize(128,0.2)" IMAGENET
+                   ")|view(local,8," DINO(
+                       "96", "0.05:0.32") "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET ")"},
     {"timm_train", "random_resized_crop(224" SCALE
                    ")+hflip(0.5)+color_jitter(0.6:1.4,0.6:1.4,0.6:1.4,0:0)" IMAGENET},
     {"timm_eval", "resize(256)+center_crop(224)" IMAGENET},
@@ -80,7 +99,7 @@ enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static void expect_long_form(const char *text, const char *want)
 {
-    char found[1024], again_text[1024];
+    char found[2048], again_text[2048];
     mr_transform *transform, *again;
     mr_error error;
     assert_ok(mr_transform_parse(text, &transform, &error), &error);
@@ -150,8 +169,11 @@ static void every_recipe_can_be_compiled_for_photographs(void **state)
             }
             if (!plan.out_known) /* each image keeps its shape */
                 assert_ok(mr_plan_compile_fix_size(&plan, 520, 520, &error), &error);
-            assert_int_equal(plan.out_height, mr_transform_recipes[i].size);
-            assert_int_equal(plan.out_width, mr_transform_recipes[i].size);
+            /* of views the first one is compiled, a global crop */
+            uint32_t side = strchr(recipes[i].want, '|') ? mr_transform_recipes[i].resized
+                                                         : mr_transform_recipes[i].size;
+            assert_int_equal(plan.out_height, side);
+            assert_int_equal(plan.out_width, side);
         }
     }
 }

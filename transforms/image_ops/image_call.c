@@ -34,13 +34,6 @@
         .make = mr_image_warp_affine                                                               \
     }
 
-#define ROTATE_ARGS                                                                                \
-    FACTOR("angle", 0), {.name = "interpolation", .kind = MR_ARG_FILTER},                          \
-        {.name = "fill", .kind = MR_ARG_FILL},                                                     \
-    {                                                                                              \
-        .name = "center", .n = 2, .optional = true                                                 \
-    }
-
 const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_INVERT] = {.name = "invert", .table = mr_image_table_invert},
     [MR_CALL_POSTERIZE] =
@@ -84,7 +77,12 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur",
                                    .args = {FACTOR("radius", 0)},
                                    .make = mr_image_box_blur_make},
-    [MR_CALL_ROTATE] = {.name = "rotate", .args = {ROTATE_ARGS}, .make = mr_image_warp_rotate},
+    [MR_CALL_ROTATE] = {.name = "rotate",
+                        .args = {FACTOR("angle", 0),
+                                 {.name = "interpolation", .kind = MR_ARG_FILTER},
+                                 {.name = "fill", .kind = MR_ARG_FILL},
+                                 {.name = "center", .n = 2, .optional = true}},
+                        .make = mr_image_warp_rotate},
     [MR_CALL_AFFINE] = AFFINE("affine"),
     [MR_CALL_PERSPECTIVE] = {.name = "PIL.transform",
                              .args = {{.name = "size", .kind = MR_ARG_SIZE},
@@ -111,10 +109,6 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                       .args = {{.name = "quality", .kind = MR_ARG_INTEGER}},
                       .make = mr_image_jpeg_make},
     [MR_CALL_AFFINE_V2] = AFFINE("v2.affine"),
-    [MR_CALL_ROTATE_EXPAND] = {.name = "rotate",
-                               .args = {ROTATE_ARGS,
-                                        {.name = "expand", .kind = MR_ARG_CONSTANT, .value = 1}},
-                               .make = mr_image_warp_rotate},
 };
 
 /* An image and the tables that have not been applied to it yet. */

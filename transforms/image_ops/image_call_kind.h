@@ -35,7 +35,6 @@ enum mr_image_call_kind {
     MR_CALL_PERMUTE_CHANNELS,
     MR_CALL_JPEG,
     MR_CALL_AFFINE_V2, /* the same with v2's arithmetic, whose places may differ in the last bit */
-    MR_CALL_ROTATE_EXPAND, /* the image becomes as large as the turned one */
     MR_N_CALL_KINDS
 };
 

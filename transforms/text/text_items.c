@@ -7,6 +7,8 @@
 #include "transforms/text/normalize_text.h"
 #include "transforms/text/text_args.h"
 
+#include "base/words.h"
+
 #include <string.h>
 
 static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_text_item *item)
@@ -64,6 +66,18 @@ static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *
     uint32_t height, width;
     mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
     return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error)
+                           : status;
+}
+
+static mr_status add_five_crop(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t height, width;
+    bool vertical, is_ten = mr_word_is("ten_crop", item->name);
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
+    if (status == MR_OK && is_ten)
+        status = mr_text_parser_take_flag(p, item, "vertical_flip", &vertical);
+    return status == MR_OK ? mr_transform_five_crop(p->transform, height, width,
+                                                    is_ten ? &vertical : NULL, p->error)
                            : status;
 }
 
@@ -338,6 +352,8 @@ const struct mr_text_operation mr_text_items[] = {
     {"resize", add_resize},
     {"random_resize", add_random_resize},
     {"center_crop", add_center_crop},
+    {"five_crop", add_five_crop},
+    {"ten_crop", add_five_crop},
     {"random_crop", add_random_crop},
     {"pad", add_pad},
     {"pad_if_smaller", add_pad_if_smaller},

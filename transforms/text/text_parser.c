@@ -62,6 +62,20 @@ mr_status mr_text_parser_read_name(struct mr_text_parser *p, char name_out[MR_TE
     return MR_OK;
 }
 
+mr_status mr_text_parser_read_whole(struct mr_text_parser *p, uint32_t lo, uint32_t hi,
+                                    uint32_t *out)
+{
+    char words[64], *end = NULL;
+    unsigned long value = isdigit((unsigned char)*p->at) ? strtoul(p->at, &end, 10) : 0;
+    if (!end || value < lo || value > hi) {
+        snprintf(words, sizeof words, "a number from %u to %u is expected", lo, hi);
+        return mr_text_parser_fail_at(p, p->at, words);
+    }
+    p->at = end;
+    *out = (uint32_t)value;
+    return MR_OK;
+}
+
 /* Digits, sign, point and exponent only: strtod() would take "nan" and hexadecimal too. */
 static mr_status read_number(struct mr_text_parser *p, double *value_out)
 {

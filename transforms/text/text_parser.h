@@ -42,6 +42,7 @@ struct mr_text_parser {
     mr_transform *transform;
     mr_error *error;
     const char *inside;           /* the structure's name; NULL outside structures */
+    bool takes_views;             /* the text is a whole transform, so it may have views */
     struct mr_text_parser *outer; /* of outer_item, which this text replaces; or NULL */
     const struct mr_text_item *outer_item;
 };
@@ -57,6 +58,9 @@ void mr_text_parser_skip_blanks(struct mr_text_parser *p);
 bool mr_text_parser_take(struct mr_text_parser *p, char c);
 /* Can a name start with c? */
 bool mr_text_parser_is_name(char c);
+/* Read the digits of a whole number from lo to hi. */
+mr_status mr_text_parser_read_whole(struct mr_text_parser *p, uint32_t lo, uint32_t hi,
+                                    uint32_t *out);
 mr_status mr_text_parser_read_name(struct mr_text_parser *p, char name_out[MR_TEXT_MAX_NAME]);
 /* Read an argument: name, values or both. */
 mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item *item);

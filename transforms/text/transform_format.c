@@ -103,7 +103,12 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         mr_text_writer_put(w, "%u,%u", op->height, op->width);
         put_interpolation(w, op);
         break;
+    case MR_OP_FIVE_CROP:
     case MR_OP_CENTER_CROP: put_size(w, op); break;
+    case MR_OP_TEN_CROP:
+        put_size(w, op);
+        mr_text_writer_put(w, "%s", op->vertical ? ",vertical_flip" : "");
+        break;
     case MR_OP_RANDOM_CROP:
         put_size(w, op);
         mr_text_writer_put(w, ",padding=%u%s", op->padding,
@@ -190,13 +195,31 @@ static uint32_t put_node(struct mr_text_writer *w, const struct mr_op *ops, uint
     return next;
 }
 
-static void put_transform(struct mr_text_writer *w, const mr_transform *transform)
+static void put_list(struct mr_text_writer *w, const mr_transform *transform)
 {
     if (transform->n_ops == 0)
         mr_text_writer_put(w, "none");
     for (uint32_t i = 0; i < transform->n_ops;) {
         mr_text_writer_put(w, "%s", i ? "+" : "");
         i = put_node(w, transform->ops, i);
+    }
+}
+
+static void put_transform(struct mr_text_writer *w, const mr_transform *transform)
+{
+    if (!transform->view[0]) {
+        put_list(w, transform);
+        return;
+    }
+    for (const mr_transform *view = transform; view; view = view->next) {
+        mr_text_writer_put(w, "%sview(%s", view == transform ? "" : "|", view->view);
+        if (view->picture)
+            mr_text_writer_put(w, "#%u", view->picture - 1);
+        if (view->n_pictures)
+            mr_text_writer_put(w, ",%u", view->n_pictures);
+        mr_text_writer_put(w, ",");
+        put_list(w, view);
+        mr_text_writer_put(w, ")");
     }
 }
 

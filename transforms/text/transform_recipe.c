@@ -27,6 +27,22 @@
 #define DINO_LOCAL                                                                                 \
     "random_resized_crop(@,scale=0.05:0.4,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
 
+/*
+ * DINOv2's augmentations.py with the sizes and scales of its ssl_default_config.yaml. Its class
+ * GaussianBlur gives 1 - p to RandomApply: the first global crop is never blurred, and the second
+ * one with a probability of 0.9.
+ */
+#define DINOV2(range)                                                                              \
+    "random_resized_crop(@,scale=" range ",interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
+/* Two global crops and eight local ones. */
+#define VIEWS(model)                                                                               \
+    {                                                                                              \
+        .name = model,                                                                             \
+        .text = "view(global1," model "_global1:#)|view(global2," model                            \
+                "_global2:#)|view(local,8," model "_local:@)",                                     \
+        .size = 96, .resized = 224                                                                 \
+    }
+
 #define TIMM_RAND(policy)                                                                          \
     "random_resized_crop(@,interp=random)+hflip(0.5)+timm(\"" policy "\")" IMAGENET
 #define TIMM_EVAL "resize(#,interp=bicubic)+center_crop(@)" IMAGENET
@@ -65,6 +81,16 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
     {.name = "dino_local",
      .text = DINO_LOCAL "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET,
      .size = 96},
+    VIEWS("dino"),
+    {.name = "dinov2_global1", .text = DINOV2("0.32:1") IMAGENET, .size = 224},
+    {.name = "dinov2_global2",
+     .text =
+         DINOV2("0.32:1") "+random_apply(gaussian_blur(9,0.1:2),0.9)+solarize(128,0.2)" IMAGENET,
+     .size = 224},
+    {.name = "dinov2_local",
+     .text = DINOV2("0.05:0.32") "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET,
+     .size = 96},
+    VIEWS("dinov2"),
     {.name = "timm_train",
      .text = "random_resized_crop(@)+hflip(0.5)+color_jitter(0.4,0.4,0.4)" IMAGENET,
      .size = 224},

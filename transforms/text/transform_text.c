@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses transforms given as text: items joined by '+', each a short form (train:224) or an
- * operation with arguments in parentheses. Numbers are read in the C locale, whatever locale the
- * program has set.
+ * operation with arguments in parentheses. Views, view(NAME,TRANSFORM), are joined by '|'. Numbers
+ * are read in the C locale, whatever locale the program has set.
  */
 #include "transforms/text/image_op_text.h"
 #include "transforms/text/text_args.h"
@@ -11,6 +11,8 @@
 
 #include "base/words.h"
 
+#include <assert.h>
+#include <ctype.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,8 +59,6 @@ static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *ite
     if (status == MR_OK && p->inside && mr_image_ops[which].sets_channels && op.args[0] != 3.0)
         return mr_text_parser_fail_at(p, item->place,
                                       "inside a structure images keep their channels");
-    if (status == MR_OK && p->inside && mr_image_op_draws_size(which, op.args))
-        return mr_text_parser_fail_at(p, item->place, "inside a structure images keep their size");
     return status == MR_OK ? add_place(p, item, mr_transform_append_op(p->transform, &op, p->error))
                            : status;
 }
@@ -66,6 +66,8 @@ static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *ite
 /* Structures: an argument that is a transform becomes the structure's children. */
 
 static mr_status parse_item(struct mr_text_parser *p);
+static mr_status add_recipe(struct mr_text_parser *p, struct mr_text_item *item,
+                            const struct mr_transform_recipe *recipe);
 
 /* Items joined by '+'. */
 static mr_status parse_chain(struct mr_text_parser *p, uint32_t *n_out)
@@ -79,6 +81,114 @@ static mr_status parse_chain(struct mr_text_parser *p, uint32_t *n_out)
         ++*n_out;
     } while (mr_text_parser_take(p, '+'));
     return MR_OK;
+}
+
+/* Views. The first one has the list of the transform itself. */
+
+static bool starts_view(const struct mr_text_parser *p)
+{
+    struct mr_text_parser ahead = *p;
+    mr_error unused;
+    char name[MR_TEXT_MAX_NAME];
+    ahead.error = &unused;
+    return mr_text_parser_is_name(*p->at) && mr_text_parser_read_name(&ahead, name) == MR_OK &&
+           mr_word_is("view", name);
+}
+
+static mr_status refuse_view(struct mr_text_parser *p, const char *place)
+{
+    return mr_text_parser_fail_at(p, place,
+                                  "a view is a whole transform: '|' joins views, and '+' the "
+                                  "operations of one");
+}
+
+/* *view_out: a list for the view with the name that comes next. */
+static mr_status open_view(struct mr_text_parser *p, mr_transform **view_out)
+{
+    const char *place = p->at;
+    char name[MR_TEXT_MAX_NAME];
+    mr_transform *last = p->transform;
+    uint32_t n = mr_transform_n_views(last);
+    if (!p->takes_views || (last->n_ops > 0 && !last->view[0]))
+        return refuse_view(p, place);
+    mr_status status = mr_text_parser_read_name(p, name);
+    static_assert(sizeof name == sizeof last->view, "a view's name is a name");
+    static_assert(MR_MAX_VIEWS == 8, "the message names the limit");
+    for (mr_transform *t = p->transform; t && status == MR_OK; last = t, t = t->next)
+        if (strcmp(t->view, name) == 0)
+            return mr_text_parser_fail_at(p, place, "two views have this name");
+    if (status == MR_OK && n == MR_MAX_VIEWS)
+        return mr_text_parser_fail_at(p, place, "a transform has at most 8 views");
+    if (status == MR_OK && p->transform->view[0]) {
+        status = mr_transform_create(&last->next, p->error);
+        last = last->next;
+    }
+    if (status != MR_OK)
+        return status;
+    strcpy(last->view, name); /* its other bytes stay 0, because they are hashed */
+    *view_out = last;
+    return MR_OK;
+}
+
+/* NAME, NAME#NUMBER or NAME,COUNT, then the view's transform. */
+static mr_status parse_view_arguments(struct mr_text_parser *p)
+{
+    mr_transform *view = NULL;
+    uint32_t n = 0;
+    mr_status status = open_view(p, &view);
+    if (status == MR_OK && *p->at == '#') {
+        p->at++;
+        status = mr_text_parser_read_whole(p, 0, MR_MAX_PICTURES - 1, &n);
+        view->picture = status == MR_OK ? 1 + n : 0;
+    }
+    if (status == MR_OK && !mr_text_parser_take(p, ','))
+        status = mr_text_parser_fail_at(p, p->at, "',' and a transform are expected");
+    if (status == MR_OK && isdigit((unsigned char)*p->at)) {
+        const char *place = p->at;
+        status = mr_text_parser_read_whole(p, 1, MR_MAX_PICTURES, &view->n_pictures);
+        if (status == MR_OK && view->picture)
+            status = mr_text_parser_fail_at(p, place, "one picture of a view has no count");
+        if (status == MR_OK && !mr_text_parser_take(p, ','))
+            status = mr_text_parser_fail_at(p, p->at, "',' and a transform are expected");
+    }
+    if (status != MR_OK)
+        return status;
+    struct mr_text_parser inner = *p;
+    inner.transform = view;
+    inner.takes_views = false;
+    status = parse_chain(&inner, &n);
+    p->at = inner.at;
+    return status;
+}
+
+/* A view, or a recipe of views. */
+static mr_status parse_view(struct mr_text_parser *p)
+{
+    struct mr_text_item item = {.place = p->at};
+    bool is_view = starts_view(p);
+    mr_status status = mr_text_parser_read_name(p, item.name);
+    if (status != MR_OK)
+        return status;
+    const struct mr_transform_recipe *recipe = mr_transform_recipe_find(item.name);
+    if (!is_view && recipe && strncmp(recipe->text, "view(", 5) == 0)
+        return add_recipe(p, &item, recipe);
+    if (!is_view || !mr_text_parser_take(p, '('))
+        return mr_text_parser_fail_at(p, item.place, "view(NAME,TRANSFORM) is expected");
+    status = parse_view_arguments(p);
+    if (status == MR_OK && !mr_text_parser_take(p, ')'))
+        status = mr_text_parser_fail_at(p, p->at, "'+', or ')' after the view, is expected");
+    return status;
+}
+
+/* A whole transform: views, or items joined by '+'. */
+static mr_status parse_whole(struct mr_text_parser *p)
+{
+    uint32_t n;
+    mr_text_parser_skip_blanks(p);
+    mr_status status = starts_view(p) ? parse_view(p) : parse_chain(p, &n);
+    while (status == MR_OK && p->transform->view[0] && mr_text_parser_take(p, '|'))
+        status = parse_view(p);
+    return status;
 }
 
 /* True if a name comes next that is not an argument's. */
@@ -195,7 +305,7 @@ static mr_status add_recipe(struct mr_text_parser *p, struct mr_text_item *item,
                             const struct mr_transform_recipe *recipe)
 {
     char text[MR_TRANSFORM_RECIPE_MAX_TEXT];
-    uint32_t height, width, resized, n;
+    uint32_t height, width, resized;
     if (p->inside)
         return refuse_inside(p, item);
     mr_status status = mr_text_parser_read_args(p, item);
@@ -210,7 +320,7 @@ static mr_status add_recipe(struct mr_text_parser *p, struct mr_text_item *item,
     inner.text = inner.at = text;
     inner.outer = p;
     inner.outer_item = item;
-    return parse_chain(&inner, &n);
+    return parse_whole(&inner);
 }
 
 static mr_status parse_item(struct mr_text_parser *p)
@@ -219,6 +329,8 @@ static mr_status parse_item(struct mr_text_parser *p)
     mr_status status = mr_text_parser_read_name(p, item.name);
     if (status != MR_OK)
         return status;
+    if ((p->takes_views && p->transform->view[0]) || mr_word_is("view", item.name))
+        return refuse_view(p, item.place);
     size_t plain = 0;
     uint32_t image_op = 0;
     while (plain < mr_text_item_count && !mr_word_is(mr_text_items[plain].name, item.name))
@@ -240,11 +352,14 @@ static mr_status parse_item(struct mr_text_parser *p)
 
 static mr_status parse_items(struct mr_text_parser *p)
 {
-    uint32_t n;
-    mr_status status = parse_chain(p, &n);
+    mr_status status = parse_whole(p);
     if (status != MR_OK || *p->at == '\0')
         return status;
     const char *place = p->at;
+    if (*place == '+')
+        return refuse_view(p, place);
+    if (*place == '|')
+        return mr_text_parser_fail_at(p, place, "'|' joins views: view(NAME,TRANSFORM)");
     bool is_comma = mr_text_parser_take(p, ','),
          is_item = is_comma && mr_text_parser_is_name(*p->at);
     if (is_item && (status = parse_item(p)) != MR_OK)
@@ -255,24 +370,41 @@ static mr_status parse_items(struct mr_text_parser *p)
                                              : "'+' or the end is expected");
 }
 
-mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)
+/* Parse into the transform, which is incomplete after a failure. */
+static mr_status parse_into(mr_transform *transform, const char *text, bool takes_views,
+                            mr_error *error)
 {
-    if (!transform)
-        return mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
     if (!text)
         return mr_error_set(error, MR_ERR_INVALID, "the transform's text is NULL");
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c_locale)
         return mr_error_memory(error, sizeof(void *));
-    mr_transform longer = *transform;
-    struct mr_text_parser p = {.text = text, .at = text, .transform = &longer, .error = error};
+    struct mr_text_parser p = {.text = text,
+                               .at = text,
+                               .transform = transform,
+                               .error = error,
+                               .takes_views = takes_views};
     locale_t before = uselocale(c_locale);
     mr_status status = parse_items(&p);
     uselocale(before);
     freelocale(c_locale);
-    if (status == MR_OK)
-        *transform = longer;
     return status;
+}
+
+mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)
+{
+    if (!transform)
+        return mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
+    /* first to copies of all views, so that nothing changes if one fails */
+    for (mr_transform *view = transform; view; view = view->next) {
+        mr_transform longer = *view;
+        mr_status status = parse_into(&longer, text, false, error);
+        if (status != MR_OK)
+            return status;
+    }
+    for (mr_transform *view = transform; view; view = view->next)
+        parse_into(view, text, false, error);
+    return MR_OK;
 }
 
 mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error)
@@ -283,7 +415,7 @@ mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_
     mr_transform *transform;
     mr_status status = mr_transform_create(&transform, error);
     if (status == MR_OK)
-        status = mr_transform_append(transform, text, error);
+        status = parse_into(transform, text, true, error);
     if (status == MR_OK)
         *transform_out = transform;
     else

@@ -111,10 +111,9 @@ def _gaussian_blur(t: Any) -> str:
 
 
 def _rotation(t: Any) -> str:
-    expand = ",expand=1" if t.expand else ""
+    needs(not t.expand, "RandomRotation with expand")
     center = f",center={join(t.center)}" if t.center is not None else ""
-    return (f"rotation({join(t.degrees)},interp={filter_of(t.interpolation)}{center}{_fill(t.fill)}"
-            f"{expand})")
+    return f"rotation({join(t.degrees)},interp={filter_of(t.interpolation)}{center}{_fill(t.fill)})"
 
 
 def _affine(t: Any) -> str:
@@ -196,8 +195,8 @@ _HINTS = {
     "MixUp": "mixes a batch: call it on batches in the loop, or use millrace.Loader with mixup",
     "ElasticTransform": "displacements are blurred random numbers, sampled in floats; RandomAffine "
                         "and RandomPerspective are native",
-    "FiveCrop": "five images of one; use a DataLoader for each crop",
-    "TenCrop": "ten images of one; use a DataLoader for each crop",
+    "FiveCrop": "five images of one; millrace.Loader has five_crop",
+    "TenCrop": "ten images of one; millrace.Loader has ten_crop",
     "GaussianNoise": "noise of torch's generator; add it to batches in the loop",
     "Lambda": "a Python function; a class of torchvision that does the same is native",
     "LinearTransformation": "a matrix for whole images; call it on batches in the loop",
@@ -319,7 +318,7 @@ class _Writer:
             if self.form != "pil":
                 self.check_on_tensor(name, t)
             self.items.append(_operation(t))
-            if name in _DRAW_SIZES or getattr(t, "expand", False):
+            if name in _DRAW_SIZES:
                 self.has_size, self.drawn = False, name
             self.has_size |= name in _CROPS or name == "Resize" and not isinstance(
                 t.size, int) and len(t.size) == 2

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views: several pictures of a sample. Their calls replay, and crops are torchvision's."""
+import os
+import sys
+
+import pytest
+
+import millrace as mr
+
+from support import module
+
+numpy, torch, torchvision = map(module, ("numpy", "torch", "torchvision"))
+needs_torchvision = pytest.mark.skipif(not (numpy and torch and torchvision),
+                                       reason="torchvision is not here, or too old")
+DATA = os.path.join(os.path.dirname(__file__), "../data")
+
+
+def test_views_are_arrays_and_attributes(make_loader):
+    loader = make_loader("view(big,train:32)|view(small,3,train:16:20)")
+    batch = next(iter(loader))
+    assert batch.keys()[0] == "big" and "image" not in batch
+    assert batch.big.shape == (4, 3, 32, 32) and batch["big.geometry"].shape == (4, 8)
+    assert batch.small.shape == (4, 3, 3, 16, 20) and batch["small.geometry"].shape == (4, 3, 8)
+    assert batch.small is batch["small"]
+    with pytest.raises(AttributeError, match="no attribute 'smal'"):
+        batch.smal  # pylint: disable=pointless-statement
+    with pytest.raises(KeyError, match="no array 'image', only big, label"):
+        batch.image  # pylint: disable=pointless-statement
+
+
+def test_recipes_of_views(make_loader):
+    for name in ("dino", "dinov2"):
+        batch = next(iter(make_loader(f"{name}:48:24", dtype="f32")))
+        assert batch.global1.shape == batch.global2.shape == (4, 3, 48, 48)
+        assert batch.local.shape == (4, 8, 3, 24, 24)
+    # DINOv2's code blurs by 0, 0.9 and 0.5, whatever its arguments say
+    text = str(mr.Transform("dinov2"))
+    blurs = ["gaussian_blur" in view for view in text.split("|")]
+    assert blurs == [False, True, True]
+    assert "random_apply(gaussian_blur(9,0.1:2),0.9)" in text
+    assert "random_apply(gaussian_blur(9,0.1:2),0.5)" in text
+
+
+def pictures(loader):
+    """(image's file, its size, {the picture's name: its pixels}, index) of each sample."""
+    for batch in loader:
+        views = [name for name in batch.keys() if f"{name}.geometry" in batch or name == "image"]
+        for row, index in enumerate(batch.index.tolist()):
+            found = {}
+            for name in views:
+                pixels = numpy.asarray(batch[name])[row]
+                several = {f"{name}#{k}": picture for k, picture in enumerate(pixels)}
+                found |= several if pixels.ndim == 4 else {name: pixels}
+            name = views[0] + ".geometry" if views[0] != "image" else "geometry"
+            width, height = numpy.asarray(batch[name])[row].reshape(-1)[:2].tolist()
+            yield index, (width, height), found
+
+
+@needs_torchvision
+@pytest.mark.parametrize("text, n, most", [
+    ("dino:48:24", 10, 0), ("dinov2:48:24", 10, 1),
+    ("view(a,resize(40)+five_crop(24:30)+color_jitter(0.4))|view(b,2,center_crop(30)+hflip)", 7, 0),
+    ("resize(40)+random_crop(40:39)+ten_crop(24:30,vertical_flip)+invert(0.5)", 10, 0)
+])
+def test_explanations_replay(make_loader, images, text, n, most):
+    image_of = pytest.importorskip("PIL.Image").open
+    sys.path.insert(0, DATA)
+    from replay_explain import replay
+    dataset = mr.Dataset(f"imagefolder:{images}")
+    loader = make_loader(text, dataset=dataset, seed=5, layout="nhwc")
+    loader.set_epoch(2)
+    for index, size, found in pictures(loader):
+        calls = mr.explain(text, 5, 2, index, *size)
+        assert list(calls) == list(found) and len(found) == n
+        image = image_of(dataset.name(index)).convert("RGB")
+        assert image.size == size
+        for name, pixels in found.items():
+            made = numpy.asarray(replay(image, calls[name])).astype(int)
+            assert abs(made - pixels).max() <= most, (name, calls[name])
+
+
+@needs_torchvision
+@pytest.mark.parametrize("crop, options", [("FiveCrop", {}), ("TenCrop", {}),
+                                           ("TenCrop", {"vertical_flip": True})])
+def test_crops_are_those_of_torchvision(make_loader, images, crop, options):
+    image_of = pytest.importorskip("PIL.Image").open
+    from torchvision import transforms
+    dataset = mr.Dataset(f"imagefolder:{images}")
+    name = {"FiveCrop": "five_crop", "TenCrop": "ten_crop"}[crop]
+    text = f"resize(37)+{name}(24:31{''.join(',' + word for word in options)})"
+    loader = make_loader(text, dataset=dataset, layout="nhwc")
+    wanted = transforms.Compose(
+        [transforms.Resize(37), getattr(transforms, crop)((24, 31), **options)])
+    for index, _, found in pictures(loader):
+        image = image_of(dataset.name(index)).convert("RGB")
+        for picture, pixels in zip(wanted(image), found.values(), strict=True):
+            assert (numpy.asarray(picture) == pixels).all()
