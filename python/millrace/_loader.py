@@ -104,6 +104,7 @@ class Loader:
         self._batch_size = read_option(resolved, "batch_size")
         self._n_slots: int = read_option(
             resolved, "n_buffers" if self.stats()["n_buffers"] else "n_slots")
+        self._has_workers = read_option(resolved, "num_workers") != "none"
 
     # One pass
 
@@ -194,8 +195,8 @@ class Loader:
 
     def _most_lent(self) -> int:
         """If more batches are lent, the next one is copied. Workers need two slots to run without a
-        pause, or one if the epoch has one batch."""
-        free = min(2, lib.mr_loader_n_batches(self._handle))
+        pause. One is enough for an epoch of one batch, and without workers."""
+        free = min(2, lib.mr_loader_n_batches(self._handle)) if self._has_workers else 1
         return max(self._n_slots - free, min(2, self._n_slots - 1))
 
     def _copy_out(self, lease: Lease) -> Lease:

@@ -57,7 +57,7 @@ def test_a_notebook_holds_batches_without_a_warning(folder):
 
 
 @pytest.mark.parametrize("batch_size, workers, options, n_slots",
-                         [(4, 0, {}, 6), (4, 1, {}, 7), (10, 1, {}, 6),
+                         [(4, 0, {}, 4), (4, 1, {}, 7), (10, 1, {}, 6),
                           (1, 2, {}, 15), (4, 2, {"prefetch_factor": 3}, 8)])
 def test_two_slots_more_than_the_librarys_default(folder, batch_size, workers, options, n_slots):
     loader = DataLoader(folder, batch_size=batch_size, num_workers=workers, **options)
@@ -65,7 +65,7 @@ def test_two_slots_more_than_the_librarys_default(folder, batch_size, workers, o
     assert loader._native.options["n_slots"] == n_slots
     with millrace.Loader(loader._source.dataset, batch_size=batch_size,
                          num_workers=workers) as plain:
-        assert options or plain.options["n_slots"] == n_slots - 2
+        assert options or plain.options["n_slots"] == n_slots - 2 * (workers > 0)
 
 
 @pytest.mark.parametrize("batch_size, options, n_slots",
@@ -82,6 +82,18 @@ def test_a_pass_of_few_batches_has_few_slots(folder, batch_size, options, n_slot
                 before = x
     assert len(first[0]) == len(before) or len(before) == 9
     assert loader._native.options["n_slots"] == n_slots
+    assert not loader._native._copied
+
+
+def test_without_workers_three_batches_are_held(folder):
+    """Before the first batch the caller waits for the memory of all slots, so there are four."""
+    loader = DataLoader(folder, batch_size=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = next(iter(loader))
+        for x, y in loader:
+            before = x
+    assert len(first[0]) == 4 and len(before) == 1
     assert not loader._native._copied
 
 

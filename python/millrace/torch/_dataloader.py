@@ -271,6 +271,8 @@ class DataLoader(data.DataLoader[_T]):
         of batches that torch's workers would read ahead, and two that the loop's variables hold.
         A pass of few batches, which may be large, needs only its own and three that are held."""
         n = max(4, 3 + -(-5 * self.num_workers // batch_size)) + 2
+        if self.num_workers == 0:
+            n = 4  # the caller waits until the memory of all is there, and reads nothing ahead
         if self._reads_ahead:
             n = (self.prefetch_factor or 1) * self.num_workers + 2
         # Accelerate's SkipBatchSampler may have a negative length, at which len() fails.
