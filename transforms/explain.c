@@ -27,7 +27,8 @@ struct explanation {
 struct listing {
     struct mr_text_writer *w;
     mr_explain_form form;
-    uint32_t n;            /* calls so far */
+    uint32_t n;            /* calls so far, in a chain of a mixture those of the chain */
+    uint32_t n_chains;     /* of the mixture so far */
     struct mr_image image; /* before the next call */
 };
 
@@ -190,13 +191,40 @@ static void put_five_crop(struct listing *l, const struct mr_geometry_step *step
     set_size(l, box->width, box->height);
 }
 
+/*
+ * In JSON a mixture is one call of the list, with the weight of the image, and [weight, calls] of
+ * each chain.
+ */
+static void put_mixture_part(struct listing *l, const struct mr_image_call *call)
+{
+    double weight = call->args[0];
+    if (call->kind == MR_CALL_MIX_START) {
+        mr_text_writer_put(l->w, "%s[\"%saugmix\",{\"weight\":", l->n ? "," : "",
+                           call->args[1] > 0.0 ? "v2." : "");
+        mr_text_writer_put_json_number(l->w, weight);
+        mr_text_writer_put(l->w, ",\"chains\":[");
+        l->n_chains = 0;
+    } else if (call->kind == MR_CALL_MIX_CHAIN) {
+        mr_text_writer_put(l->w, l->n_chains++ ? "]],[" : "[");
+        mr_text_writer_put_json_number(l->w, weight);
+        mr_text_writer_put(l->w, ",[");
+        l->n = 0;
+    } else {
+        mr_text_writer_put(l->w, "]]]}]");
+        l->n = 1;
+    }
+}
+
 static void put_image_calls(struct listing *l, const struct mr_geometry_step *step,
                             const struct mr_image_call *calls)
 {
     for (uint32_t i = 0; i < step->n_calls; i++) {
         const struct mr_image_call *call = &calls[step->first_call + i];
         const struct mr_call_text text = mr_call_text_of(call);
-        put_call(l, &text);
+        if (mr_image_call_ops[call->kind].mixes && l->form == MR_EXPLAIN_JSON)
+            put_mixture_part(l, call);
+        else
+            put_call(l, &text);
         if (call->kind == MR_CALL_GRAYSCALE && call->args[0] == 1.0)
             l->image.n_channels = 1;
     }

@@ -184,12 +184,12 @@ static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
     struct mr_scratch *spare = &runner->image[run->free_image];
     const uint8_t *made = image->pixels;
     mr_status status = MR_OK;
-    bool needs_spare = mr_image_call_needs_spare(calls, stage->n_calls);
-    if (needs_spare)
-        status = mr_scratch_reserve(spare, (size_t)image->width * image->height, image->n_channels,
-                                    run->error);
+    uint32_t n_spares = mr_image_call_count_spares(calls, stage->n_calls);
+    if (n_spares)
+        status = mr_scratch_reserve(spare, (size_t)image->width * image->height,
+                                    (size_t)image->n_channels * n_spares, run->error);
     if (status == MR_OK)
-        status = mr_image_call_run(calls, stage->n_calls, image, needs_spare ? spare->memory : NULL,
+        status = mr_image_call_run(calls, stage->n_calls, image, n_spares ? spare->memory : NULL,
                                    runner->resample.kernels, run->error);
     if (image->pixels != made)
         run->free_image ^= 1;

@@ -244,6 +244,8 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
 
 static const char *describe_cost(const struct mr_image_call_ops *ops)
 {
+    if (ops->mixes)
+        return "sums in floats";
     if (ops->make)
         return "into a second image";
     if (ops->change)

@@ -169,4 +169,5 @@ def main():
     print(make_json(["noise", "photograph"], CALLS))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ FOLDER is the dataset's folder, X.npy was exported as u8. Prints how many rows a
 exits 1 if any do. gaussian_blur is torchvision's float convolution: rows with it may differ by 1
 and are counted alone.
 """
+import functools
 import json
 import os
 import sys
@@ -33,10 +34,25 @@ PIL = {
 
 
 def find(name):
+    functions = F
     if name.startswith("v2."):
         from torchvision.transforms import v2  # older versions do not have it
-        return getattr(v2.functional, name[len("v2."):])
-    return PIL[name] if name in PIL else getattr(F, name)
+        functions, name = v2.functional, name[len("v2."):]
+    if name == "augmix":
+        return functools.partial(augmix, functions)
+    return PIL[name] if name in PIL else getattr(functions, name)
+
+
+def augmix(functions, image, weight, chains):
+    """torchvision's AugMix after its draws. functions: those of its version."""
+    tensor = functions.pil_to_tensor(image)[None]
+    mixed = weight * tensor
+    for weight, calls in chains:
+        chained = tensor
+        for name, args in calls:
+            chained = getattr(functions, name.split(".")[-1])(chained, **args)
+        mixed += weight * chained
+    return functions.to_pil_image(mixed[0].to(tensor.dtype))
 
 
 def replay(image, calls):

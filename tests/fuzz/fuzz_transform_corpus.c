@@ -17,6 +17,7 @@ static const char *const corpus[] = {
     "pad(1:2:3:4,fill=1:2:3)+random_crop(9,pad_if_needed,reflect)+resize(7,max_size=9)+pad(2,edge)",
     "random_order(hflip,vflip(0.1),channel_permutation,photometric_distort(0:2,p=1),jpeg(1:100))",
     "rand_augment_v2(3,9,31)+trivial_augment_wide_v2(bilinear)+auto_augment_v2(svhn)",
+    "augmix(10,63,3,0.5,0,nearest,fill=1:2:3)+augmix_v2(chain_depth=-1)",
     "timm(\"rand-m9-n3-mstd0.5-p1-inc1\")+timm('v0r',bicubic)+timm(policy=\"rand-tweights\",fill=1:"
     "2:3)",
 };

@@ -52,7 +52,9 @@ static const char *const recipes[][8] = {
     {"photometric_distort", "pad(9:3,padding_mode=reflect)",
      "random_crop(60,pad_if_needed,padding_mode=symmetric)",
      "random_order(hflip,vflip,channel_permutation)", "jpeg(20:90)", "rand_augment_v2",
-     "affine_v2(20,scale=0.8:1.2,bilinear)", "auto_augment_v2(svhn)"}};
+     "affine_v2(20,scale=0.8:1.2,bilinear)", "auto_augment_v2(svhn)"},
+    {"augmix", "random_resized_crop(45)", "hflip",
+     "random_order(augmix_v2(9,2,fill=7),augmix(10,4,all_ops=0,nearest))"}};
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static char *work;

@@ -4,6 +4,7 @@
 
 #include "transforms/image_params.h"
 #include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_mix.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/transform.h"
 
@@ -424,15 +425,18 @@ static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t 
     const struct mr_op to_rgb = {.kind = MR_OP_RGB};
     struct mr_image_calls *calls = calloc(1, sizeof *calls);
     mr_image_params_node(ops, i, rng, (uint32_t)image->width, (uint32_t)image->height, calls);
-    for (uint32_t k = 0; k < calls->n; k++) {
+    for (uint32_t k = 0, n; k < calls->n; k += n) {
+        for (n = 1; calls->calls[k].kind == MR_CALL_MIX_START &&
+                    calls->calls[k + n - 1].kind != MR_CALL_MIX_END;)
+            n++; /* a mixture at once */
         size_t len = (size_t)(image->width * image->height * image->channels);
         struct mr_image one = {.pixels = image->pixels,
                                .width = (uint32_t)image->width,
                                .height = (uint32_t)image->height,
                                .n_channels = (uint32_t)image->channels,
                                .stride = (size_t)(image->width * image->channels)};
-        uint8_t *spare = malloc(len);
-        mr_image_call_run(&calls->calls[k], 1, &one, spare, &mr_kernels_c, NULL);
+        uint8_t *spare = malloc(len * MR_IMAGE_MIX_SPARES);
+        mr_image_call_run(&calls->calls[k], n, &one, spare, &mr_kernels_c, NULL);
         memmove(image->pixels, one.pixels, (size_t)one.width * one.height * one.n_channels);
         image->channels = (int)one.n_channels;
         free(spare);

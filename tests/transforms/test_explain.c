@@ -154,6 +154,31 @@ static void a_hole_has_no_calls(void **state)
         "\"calls\":null}");
 }
 
+/* One call in JSON; words have a mixture's parts one after the other. */
+static void a_mixture_has_its_weights_and_chains(void **state)
+{
+    (void)state;
+    mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
+    const char text[] = "hflip(1)+augmix_v2(10,2,2)+invert(1)";
+    const struct wish wish = {.text = text, .index = 1, .width = 8, .height = 8};
+    options.form = MR_EXPLAIN_BRIEF;
+    expect_line(&wish, &options,
+                "hflip, augmix 0.5824, chain 0.05077, tensor.affine 0 -1:0 1 0:0, posterize 4, "
+                "chain 0.3669, tensor.adjust_saturation 0.1, tensor.autocontrast, sum, invert");
+    options.form = MR_EXPLAIN_JSON;
+    expect_line(&wish, &options,
+                "{\"index\":1,\"epoch\":0,\"occurrence\":0,\"name\":null,\"size\":[8,8],\"calls\":["
+                "[\"hflip\",{}],"
+                "[\"v2.augmix\",{\"weight\":0.58236187696456909,\"chains\":["
+                "[0.050769373774528503,[[\"tensor.affine\",{\"angle\":0.0,\"translate\":[-1,0],"
+                "\"scale\":1.0,\"shear\":[0.0,0.0],\"interpolation\":2}],"
+                "[\"posterize\",{\"bits\":4}]]],"
+                "[0.3668687641620636,[[\"tensor.adjust_saturation\",{\"saturation_factor\":0."
+                "10000002384185791}],"
+                "[\"tensor.autocontrast\",{}]]]]}],"
+                "[\"invert\",{}]]}");
+}
+
 /* A sample's words have its calls alone. */
 static void words_have_the_calls_alone(void **state)
 {
@@ -296,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_raw_picture_of_one_channel_stays_gray_until_the_end),
         cmocka_unit_test(a_hole_has_no_calls),
         cmocka_unit_test(words_have_the_calls_alone),
+        cmocka_unit_test(a_mixture_has_its_weights_and_chains),
         cmocka_unit_test(the_line_has_the_draws_of_the_sample),
         cmocka_unit_test(another_occurrence_is_another_sample),
         cmocka_unit_test(what_cannot_be_explained_is_refused),

@@ -7,6 +7,7 @@
 #include "tests/transforms/kind_image.h"
 #include "tests/transforms/reference.h"
 #include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_mix.h"
 #include "transforms/interpolation.h"
 #include "transforms/simd/kernels.h"
 
@@ -28,14 +29,15 @@ static size_t count_bytes(const struct mr_image *image)
 }
 
 /*
- * Run calls on the image. Its pixels and a second image of exactly its size are freed, so a
+ * Run calls on the image. Its pixels and the spare images of exactly its size are freed, so a
  * sanitizer sees each wrong access.
  */
 static void run_calls(const struct mr_image_call *calls, uint32_t n, struct mr_image *image,
                       const struct mr_kernel_ops *kernels, uint8_t *bytes_out)
 {
     mr_error error;
-    uint8_t *first = image->pixels, *spare = malloc(count_bytes(image));
+    uint32_t n_spares = mr_image_call_count_spares(calls, n);
+    uint8_t *first = image->pixels, *spare = malloc(count_bytes(image) * n_spares + !n_spares);
     assert_ok(mr_image_call_run(calls, n, image, spare, kernels, &error), &error);
     assert_int_equal(image->stride, (size_t)image->width * image->n_channels);
     memcpy(bytes_out, image->pixels, count_bytes(image));
@@ -123,13 +125,15 @@ static void check_file(const char *path, const struct mr_kernel_ops *kernels,
     json_decref(root);
 }
 
-static void calls_give_the_bytes_of_pillow(void **state)
+static void calls_give_the_bytes_of_pillow_and_torch(void **state)
 {
-    /* A convolution has no exact bytes; test_timm.c has timm's calls. */
+    /* A convolution has no exact bytes; test_timm.c has timm's calls. Mixtures are below. */
     bool covered[MR_N_CALL_KINDS] = {
-        [MR_CALL_GAUSSIAN_BLUR] = true, [MR_CALL_SOLARIZE_ADD] = true, [MR_CALL_PIL_AFFINE] = true};
+        [MR_CALL_GAUSSIAN_BLUR] = true, [MR_CALL_SOLARIZE_ADD] = true, [MR_CALL_PIL_AFFINE] = true,
+        [MR_CALL_MIX_START] = true,     [MR_CALL_MIX_CHAIN] = true,    [MR_CALL_MIX_END] = true};
     check_file(MR_TEST_DATA "/image_calls.json", *state, covered);
     check_file(MR_TEST_DATA "/image_warps.json", *state, covered);
+    check_file(MR_TEST_DATA "/image_tensors.json", *state, covered);
     for (size_t k = 0; k < MR_N_CALL_KINDS; k++)
         assert_true(covered[k]);
 }
@@ -232,6 +236,51 @@ static void hues_of_all_colours_are_those_of_plain_c(void **state)
     free(pixels);
 }
 
+/*
+ * Run two chains on the image, and compare with sums of what single calls make of it. The images'
+ * sizes are odd, so the sums are not aligned.
+ */
+static void check_mixture(struct mr_image image, const struct mr_kernel_ops *kernels)
+{
+    const struct mr_image_call calls[] = {
+        {.kind = MR_CALL_MIX_START, .args = {(double)0.3f}},
+        {.kind = MR_CALL_MIX_CHAIN, .args = {(double)0.45f}},
+        {.kind = MR_CALL_INVERT},
+        {.kind = MR_CALL_TENSOR_ROTATE, .args = {20, MR_BILINEAR, NAN, NAN, NAN, 1}},
+        {.kind = MR_CALL_MIX_CHAIN, .args = {(double)0.25f}},
+        {.kind = MR_CALL_TENSOR_SHARPNESS, .args = {1.9, 0}},
+        {.kind = MR_CALL_TENSOR_SATURATION, .args = {0.1, 1}},
+        {.kind = MR_CALL_MIX_END}};
+    size_t n = count_bytes(&image);
+    uint8_t *chains = malloc(2 * n), *mixed = malloc(n);
+    struct mr_image copies[3] = {copy_image(&image), copy_image(&image), copy_image(&image)};
+    run_calls(calls + 2, 2, &copies[0], kernels, chains);
+    run_calls(calls + 5, 2, &copies[1], kernels, chains + n);
+    run_calls(calls, 8, &copies[2], kernels, mixed);
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0.3f * (float)image.pixels[i], first = 0.45f * (float)chains[i],
+              second = 0.25f * (float)chains[n + i];
+        sum += first;
+        sum += second;
+        assert_int_equal(mixed[i], (uint8_t)sum);
+    }
+    free(image.pixels);
+    free(chains);
+    free(mixed);
+}
+
+static void mixtures_are_sums_of_chains(void **state)
+{
+    static const uint32_t sizes[][2] = {{1, 1}, {7, 3}, {31, 17}};
+    for (size_t i = 0; i < 6; i++)
+        check_mixture(kind_image_make("photograph", sizes[i / 2], i % 2 ? 1 : 3), *state);
+    const struct mr_image_call invert = {.kind = MR_CALL_INVERT}, jpeg = {.kind = MR_CALL_JPEG},
+                               start = {.kind = MR_CALL_MIX_START};
+    assert_int_equal(mr_image_call_count_spares(&invert, 1), 0);
+    assert_int_equal(mr_image_call_count_spares(&jpeg, 1), 1);
+    assert_int_equal(mr_image_call_count_spares(&start, 1), MR_IMAGE_MIX_SPARES);
+}
+
 static void draw_warp(uint64_t *random, struct mr_image_call *call)
 {
     static const double filters[3] = {MR_BILINEAR, MR_NEAREST, MR_BICUBIC};
@@ -258,16 +307,19 @@ static void draw_warp(uint64_t *random, struct mr_image_call *call)
         args[6] = filter;
         return;
     }
+    bool rotates = call->kind == MR_CALL_ROTATE || call->kind == MR_CALL_TENSOR_ROTATE;
     args[0] = (double)reference_below(random, 360);
-    args[call->kind == MR_CALL_ROTATE ? 1 : 6] = filter;
-    if (call->kind == MR_CALL_AFFINE || call->kind == MR_CALL_AFFINE_V2)
+    args[rotates ? 1 : 6] = filter;
+    if (!rotates)
         args[3] = 1.5;
 }
 
 static struct mr_image_call random_call(uint64_t *random)
 {
-    struct mr_image_call call = {.kind = (uint32_t)reference_below(random, MR_N_CALL_KINDS)};
-    if (call.kind >= MR_CALL_ROTATE)
+    struct mr_image_call call = {.kind = (uint32_t)reference_below(random, MR_CALL_MIX_START)};
+    if (call.kind >= MR_CALL_TENSOR_BRIGHTNESS && call.kind <= MR_CALL_TENSOR_AUTOCONTRAST)
+        call.args[0] = (double)reference_below(random, 3000) / 1000;
+    else if (call.kind >= MR_CALL_ROTATE)
         draw_warp(random, &call);
     else if (call.kind == MR_CALL_POSTERIZE)
         call.args[0] = (double)(1 + reference_below(random, 8));
@@ -323,8 +375,9 @@ static int test_set(enum mr_cpu cpu)
     const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
     void *state = (void *)(uintptr_t)kernels;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(calls_give_the_bytes_of_pillow, state),
+        cmocka_unit_test_prestate(calls_give_the_bytes_of_pillow_and_torch, state),
         cmocka_unit_test_prestate(folded_calls_give_what_single_ones_give, state),
+        cmocka_unit_test_prestate(mixtures_are_sums_of_chains, state),
         cmocka_unit_test_prestate(gaussian_blur_is_within_1_of_a_convolution, state),
         cmocka_unit_test_prestate(gaussian_blur_refuses_what_cannot_be_reflected, state),
         cmocka_unit_test_prestate(hues_of_all_colours_are_those_of_plain_c, state),

@@ -319,6 +319,103 @@ static void ranges_are_drawn_from_uniformly(void **state)
     check_uniform("color_jitter(hue=0.5)", &(struct span){0, -0.5, 0.5, 50});
 }
 
+/* augmix's changes, where the axes of a shear and of a translation are one. */
+static const uint32_t augmix_kinds[] = {
+    MR_CALL_TENSOR_AFFINE,     MR_CALL_TENSOR_AFFINE,   MR_CALL_TENSOR_ROTATE,
+    MR_CALL_POSTERIZE,         MR_CALL_SOLARIZE,        MR_CALL_TENSOR_AUTOCONTRAST,
+    MR_CALL_EQUALIZE,          MR_CALL_TENSOR_CONTRAST, MR_CALL_TENSOR_BRIGHTNESS,
+    MR_CALL_TENSOR_SATURATION, MR_CALL_TENSOR_SHARPNESS};
+enum { N_AUGMIX = sizeof augmix_kinds / sizeof *augmix_kinds, N_STRENGTHS = 5 };
+
+/* 0; less and more along x or without an axis; less and more along y. */
+static uint32_t find_side(double x, double y)
+{
+    return x < 0.0 ? 1 : x > 0.0 ? 2 : y < 0.0 ? 3 : y > 0.0 ? 4 : 0;
+}
+
+/* The one change of the one chain: start, chain, change, end. */
+static uint32_t classify_augmix(const struct mr_geometry *g, const void *context)
+{
+    const struct mr_image_call *call = &g->calls.calls[2];
+    const double *args = call->args;
+    uint32_t k = 0, side = 0;
+    (void)context;
+    if (g->calls.n != 4)
+        return UINT32_MAX;
+    while (k < N_AUGMIX && augmix_kinds[k] != call->kind)
+        k++;
+    if (k == 0 && isnan(args[10]))
+        k = 1;
+    if (k < 2)
+        side = k == 0 ? find_side(args[4], args[5]) : find_side(args[1], args[2]);
+    else if (k == 2)
+        side = find_side(args[0], 0.0);
+    else if (k == 4)
+        side = find_side(255.0 - args[0], 0.0);
+    else if (k > 6)
+        side = find_side(args[0] - 1.0, 0.0);
+    return k * N_STRENGTHS + side;
+}
+
+/* Two magnitudes, of which the first is 0. The second one of posterize also keeps four bits. */
+static void check_augmix(const char *text, uint32_t n_changes)
+{
+    struct tally tally = {.n = N_AUGMIX * N_STRENGTHS};
+    for (uint32_t k = 0; k < (n_changes == 13 ? N_AUGMIX : 7u); k++) {
+        double *chances = &tally.chances[k * N_STRENGTHS];
+        bool has_axis = k < 2, is_signed = k < 3 || k > 6;
+        chances[0] = is_signed || k == 4 ? 0.5 : 1.0;
+        chances[1] = is_signed ? 0.25 : 0.0;
+        chances[2] = k == 4 ? 0.5 : is_signed ? 0.25 : 0.0;
+        for (uint32_t i = 0; i < 3; i++)
+            chances[i] /= n_changes;
+        chances[0] *= has_axis ? 2 : 1;
+        chances[3] = has_axis ? chances[1] : 0.0;
+        chances[4] = has_axis ? chances[2] : 0.0;
+    }
+    check_draws(text, &tally, classify_augmix, NULL);
+}
+
+static uint32_t classify_depth(const struct mr_geometry *g, const void *context)
+{
+    (void)context;
+    return g->calls.n - 4;
+}
+
+/* Classes of the first chain's part of all chains. */
+static uint32_t classify_share(const struct mr_geometry *g, const void *context)
+{
+    const struct mr_image_call *calls = g->calls.calls;
+    double share = calls[1].args[0] / (1.0 - calls[0].args[0]);
+    (void)context;
+    return share < 1.0 ? (uint32_t)(share * 20.0) : 19;
+}
+
+/* Beta(1, 2) is the weight of one of three, Beta(1/2, 1/2) that of one of two. */
+static double cumulate(double alpha, double x)
+{
+    return alpha == 1.0 ? 1.0 - (1.0 - x) * (1.0 - x) : 2.0 / acos(-1.0) * asin(sqrt(x));
+}
+
+static void augmix_has_the_distributions_of_torchvision(void **state)
+{
+    (void)state;
+    check_augmix("augmix(2,1,1)", 13);
+    check_augmix("augmix_v2(2,1,1)", 13);
+    check_augmix("augmix(2,1,1,all_ops=0)", 9);
+    struct tally depths = {.n = 3, .chances = {1.0 / 3, 1.0 / 3, 1.0 / 3}};
+    check_draws("augmix(mixture_width=1)", &depths, classify_depth, NULL);
+    check_uniform("augmix", &(struct span){0, 0.0, 1.0, 50});
+    static const char *const texts[] = {"augmix(3,3,1,1)", "augmix(3,2,1,0.5)"};
+    for (int k = 0; k < 2; k++) {
+        struct tally shares = {.n = 20};
+        for (int i = 0; i < 20; i++)
+            shares.chances[i] =
+                cumulate(k ? 0.5 : 1.0, (i + 1) / 20.0) - cumulate(k ? 0.5 : 1.0, i / 20.0);
+        check_draws(texts[k], &shares, classify_share, NULL);
+    }
+}
+
 /* Rounded to whole pixels, so the two at the ends are drawn half as often. */
 static uint32_t classify_translation(const struct mr_geometry *g, const void *context)
 {
@@ -408,6 +505,7 @@ int main(void)
         cmocka_unit_test(trivial_augment_has_every_magnitude_equally_often),
         cmocka_unit_test(rand_augment_draws_changes_and_signs_independently),
         cmocka_unit_test(auto_augment_has_its_pairs_as_often_as_torchvision),
+        cmocka_unit_test(augmix_has_the_distributions_of_torchvision),
         cmocka_unit_test(auto_augment_draws_both_signs),
         cmocka_unit_test(ranges_are_drawn_from_uniformly),
         cmocka_unit_test(translations_are_whole_pixels),

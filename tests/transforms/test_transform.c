@@ -427,6 +427,7 @@ static void errors_name_the_place(void **state)
         {"rand_augment(2,9,9)", 1, "magnitude 9 is not below num_magnitude_bins, which is 9"},
         {"rand_augment_v2(2,9,9)", 1, "magnitude 9 is not below num_magnitude_bins"},
         {"rand_augment(k=3)", 14, "unknown or given twice"},
+        {"augmix(bicubic)", 1, "interp: tensors have nearest and bilinear"},
         {"trivial_augment_wide(1)", 22, "num_magnitude_bins: a whole number from 2 to 1000"},
         {"trivial_augment_wide(interp=box)", 22, "there are nearest, bilinear, bicubic"},
         {"trivial_augment_wide(fill=256)", 22, "fill: a whole number or r:g:b from 0 to 255"},

@@ -11,8 +11,10 @@
 #include "transforms/image_ops/image_gray.h"
 #include "transforms/image_ops/image_hue.h"
 #include "transforms/image_ops/image_jpeg.h"
+#include "transforms/image_ops/image_mix.h"
 #include "transforms/image_ops/image_swap.h"
 #include "transforms/image_ops/image_table.h"
+#include "transforms/image_ops/image_tensor.h"
 #include "transforms/image_ops/image_warp.h"
 
 /* An argument that changes nothing if it has this value. */
@@ -21,7 +23,7 @@
         .name = keyword, .is_neutral = true, .value = neutral                                      \
     }
 
-#define AFFINE(function)                                                                           \
+#define AFFINE(function, has_fill, maker)                                                          \
     {                                                                                              \
         .name = function,                                                                          \
         .args = {FACTOR("angle", 0),                                                               \
@@ -29,9 +31,9 @@
                  FACTOR("scale", 1),                                                               \
                  {.name = "shear", .n = 2, .is_neutral = true},                                    \
                  {.name = "interpolation", .kind = MR_ARG_FILTER},                                 \
-                 {.name = "fill", .kind = MR_ARG_FILL},                                            \
+                 {.name = "fill", .kind = MR_ARG_FILL, .optional = !(has_fill)},                   \
                  {.name = "center", .n = 2, .optional = true}},                                    \
-        .make = mr_image_warp_affine                                                               \
+        .make = (maker)                                                                            \
     }
 
 const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
@@ -83,7 +85,7 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                                  {.name = "fill", .kind = MR_ARG_FILL},
                                  {.name = "center", .n = 2, .optional = true}},
                         .make = mr_image_warp_rotate},
-    [MR_CALL_AFFINE] = AFFINE("affine"),
+    [MR_CALL_AFFINE] = AFFINE("affine", true, mr_image_warp_affine),
     [MR_CALL_PERSPECTIVE] = {.name = "PIL.transform",
                              .args = {{.name = "size", .kind = MR_ARG_SIZE},
                                       /* PERSPECTIVE */
@@ -108,7 +110,32 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_JPEG] = {.name = "v2.jpeg",
                       .args = {{.name = "quality", .kind = MR_ARG_INTEGER}},
                       .make = mr_image_jpeg_make},
-    [MR_CALL_AFFINE_V2] = AFFINE("v2.affine"),
+    [MR_CALL_AFFINE_V2] = AFFINE("v2.affine", true, mr_image_warp_affine),
+    [MR_CALL_TENSOR_BRIGHTNESS] = {.name = "tensor.adjust_brightness",
+                                   .args = {FACTOR("brightness_factor", 1)},
+                                   .table = mr_image_tensor_brightness},
+    [MR_CALL_TENSOR_CONTRAST] = {.name = "tensor.adjust_contrast",
+                                 .args = {FACTOR("contrast_factor", 1)},
+                                 .table = mr_image_tensor_contrast,
+                                 .looks = true},
+    [MR_CALL_TENSOR_SATURATION] = {.name = "tensor.adjust_saturation",
+                                   .args = {FACTOR("saturation_factor", 1)},
+                                   .change = mr_image_tensor_saturation},
+    [MR_CALL_TENSOR_SHARPNESS] = {.name = "tensor.adjust_sharpness",
+                                  .args = {FACTOR("sharpness_factor", 1)},
+                                  .make = mr_image_tensor_sharpness},
+    [MR_CALL_TENSOR_AUTOCONTRAST] = {.name = "tensor.autocontrast",
+                                     .table = mr_image_tensor_autocontrast,
+                                     .looks = true},
+    [MR_CALL_TENSOR_ROTATE] = {.name = "tensor.rotate",
+                               .args = {FACTOR("angle", 0),
+                                        {.name = "interpolation", .kind = MR_ARG_FILTER},
+                                        {.name = "fill", .kind = MR_ARG_FILL, .optional = true}},
+                               .make = mr_image_tensor_rotate},
+    [MR_CALL_TENSOR_AFFINE] = AFFINE("tensor.affine", false, mr_image_tensor_affine),
+    [MR_CALL_MIX_START] = {.name = "augmix", .args = {{.name = "weight"}}, .mixes = true},
+    [MR_CALL_MIX_CHAIN] = {.name = "chain", .args = {{.name = "weight"}}, .mixes = true},
+    [MR_CALL_MIX_END] = {.name = "sum", .mixes = true},
 };
 
 /* An image and the tables that have not been applied to it yet. */
@@ -152,12 +179,15 @@ static mr_status make_into_spare(struct pending *p, const struct mr_image_call *
     return MR_OK;
 }
 
-bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls)
+uint32_t mr_image_call_count_spares(const struct mr_image_call *calls, uint32_t n_calls)
 {
-    for (uint32_t i = 0; i < n_calls; i++)
-        if (mr_image_call_ops[calls[i].kind].make)
-            return true;
-    return false;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_calls; i++) {
+        if (mr_image_call_ops[calls[i].kind].mixes)
+            return MR_IMAGE_MIX_SPARES;
+        n |= mr_image_call_ops[calls[i].kind].make != NULL;
+    }
+    return n;
 }
 
 uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls)
@@ -180,6 +210,7 @@ mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
                             const struct mr_kernel_ops *kernels, mr_error *error)
 {
     struct pending p = {.image = image, .kernels = kernels};
+    struct mr_image_mix mix = {.spares = spare_pixels};
     mr_status status = MR_OK;
     for (uint32_t i = 0; i < n_calls && status == MR_OK; i++) {
         const struct mr_image_call_ops *ops = &mr_image_call_ops[calls[i].kind];
@@ -188,7 +219,9 @@ mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
             continue;
         }
         apply_pending(&p);
-        if (ops->change)
+        if (ops->mixes)
+            mr_image_mix_run(&mix, &calls[i], image);
+        else if (ops->change)
             ops->change(&calls[i], image, kernels);
         else
             status = make_into_spare(&p, &calls[i], ops, &spare_pixels, error);

@@ -35,7 +35,8 @@ struct mr_image_arg {
 };
 
 /*
- * What a kind of call does. One of table, change and make is set. None but jpeg allocates. Several
+ * What a kind of call does. One of table, change and make is set, or mixes. Values of a call after
+ * those of its arguments are not written. None but jpeg allocates. Several
  * threads may call them with different images. Images of 1 x 1 pixels are allowed. With one channel
  * they do the same as with three equal ones.
  */
@@ -46,6 +47,7 @@ struct mr_image_call_ops {
     void (*table)(const struct mr_image_call *call, const struct mr_image *image,
                   const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
     bool looks; /* table reads the image's pixels; otherwise it reads the number of channels only */
+    bool mixes; /* one of MR_CALL_MIX_* */
     /* In place. */
     void (*change)(const struct mr_image_call *call, struct mr_image *image,
                    const struct mr_kernel_ops *kernels);
@@ -61,8 +63,11 @@ struct mr_image_call_ops {
 /* By enum mr_image_call_kind. */
 extern const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS];
 
-/* True if one of the calls has a make, so mr_image_call_run() needs a second image. */
-bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls);
+/*
+ * How many images of memory mr_image_call_run() needs beside the image: one if a call has a make,
+ * MR_IMAGE_MIX_SPARES if calls mix, otherwise none.
+ */
+uint32_t mr_image_call_count_spares(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
  * The number of walks over the image in mr_image_call_run(). A call's function counts as one walk,
@@ -71,8 +76,8 @@ bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_cal
 uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
- * Run the calls in order. spare_pixels: as many bytes as image's, or NULL if no call needs them. On
- * return image->pixels is one of the two buffers.
+ * Run the calls in order. spare_pixels: as many bytes as mr_image_call_count_spares() images have,
+ * or NULL if that is 0. On return image->pixels is its own buffer, or the first of the spares.
  */
 mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
                             struct mr_image *image, uint8_t *spare_pixels,

@@ -35,10 +35,22 @@ enum mr_image_call_kind {
     MR_CALL_PERMUTE_CHANNELS,
     MR_CALL_JPEG,
     MR_CALL_AFFINE_V2, /* the same with v2's arithmetic, whose places may differ in the last bit */
+    /* On tensors (image_tensor.h). */
+    MR_CALL_TENSOR_BRIGHTNESS,
+    MR_CALL_TENSOR_CONTRAST,
+    MR_CALL_TENSOR_SATURATION,
+    MR_CALL_TENSOR_SHARPNESS,
+    MR_CALL_TENSOR_AUTOCONTRAST,
+    MR_CALL_TENSOR_ROTATE,
+    MR_CALL_TENSOR_AFFINE,
+    /* A mixture of chains of calls (image_mix.h): a start, each chain after a MIX_CHAIN, an end. */
+    MR_CALL_MIX_START,
+    MR_CALL_MIX_CHAIN,
+    MR_CALL_MIX_END,
     MR_N_CALL_KINDS
 };
 
-#define MR_CALL_MAX_ARGS 12
+#define MR_CALL_MAX_ARGS 13
 
 struct mr_image_call {
     uint32_t kind; /* enum mr_image_call_kind */

@@ -29,6 +29,8 @@ uint32_t mr_image_op_width(const struct mr_image_param *param)
 uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
 {
     const struct mr_image_op *op = &mr_image_ops[which];
+    if (op->count_calls)
+        return op->count_calls(args);
     return op->repeats ? op->max_calls * (uint32_t)args[0] : op->max_calls;
 }
 
@@ -284,6 +286,32 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
         .draw = (function)                                                                         \
     }
 
+#define AUGMIX(text, function)                                                                     \
+    {                                                                                              \
+        .name = text,                                                                              \
+        .params = {{.name = "severity",                                                            \
+                    .kind = MR_PARAM_INTEGER,                                                      \
+                    .lo = 1,                                                                       \
+                    .hi = MR_IMAGE_POLICY_BINS,                                                    \
+                    .defaults = {3}},                                                              \
+                   {.name = "mixture_width",                                                       \
+                    .kind = MR_PARAM_INTEGER,                                                      \
+                    .lo = 1,                                                                       \
+                    .hi = MR_IMAGE_POLICY_MAX_CHAINS,                                              \
+                    .defaults = {3}},                                                              \
+                   {.name = "chain_depth",                                                         \
+                    .kind = MR_PARAM_INTEGER,                                                      \
+                    .lo = -1,                                                                      \
+                    .hi = MR_IMAGE_MAX_CALLS,                                                      \
+                    .defaults = {-1}},                                                             \
+                   {.name = "alpha", .lo = 0.001, .hi = 1000, .defaults = {1}},                    \
+                   {.name = "all_ops", .kind = MR_PARAM_INTEGER, .hi = 1, .defaults = {1}},        \
+                   INTERP(1),                                                                      \
+                   {.name = "fill", .kind = MR_PARAM_COLOR, .hi = 255, .optional = true}},         \
+        .refuse = mr_image_policy_refuse_augmix, .count_calls = mr_image_policy_count_augmix,      \
+        .draw = (function)                                                                         \
+    }
+
 const struct mr_image_op mr_image_ops[] = {
     {.name = "invert", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_invert},
     {.name = "posterize",
@@ -364,6 +392,8 @@ const struct mr_image_op mr_image_ops[] = {
     RAND_AUGMENT("rand_augment_v2", mr_image_policy_draw_rand_v2),
     TRIVIAL_AUGMENT_WIDE("trivial_augment_wide_v2", mr_image_policy_draw_wide_v2),
     AUTO_AUGMENT("auto_augment_v2", mr_image_policy_draw_auto_v2),
+    AUGMIX("augmix", mr_image_policy_draw_augmix),
+    AUGMIX("augmix_v2", mr_image_policy_draw_augmix_v2),
     AFFINE("affine_v2", mr_image_op_warp_affine_v2),
     /* Inside structures only: elsewhere these names are geometry, in the pass of a crop. */
     {.name = "hflip", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_hflip},

@@ -50,7 +50,8 @@ struct mr_image_param {
 struct mr_image_op {
     const char *name;
     uint32_t max_calls;
-    bool repeats;       /* the first parameter says how often max_calls are drawn */
+    bool repeats; /* the first parameter says how often max_calls are drawn */
+    uint32_t (*count_calls)(const double *args); /* may be NULL; the most calls, if that depends */
     bool sets_channels; /* the first parameter is the number of channels of the image from here
                            on */
     struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */

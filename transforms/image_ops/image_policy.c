@@ -6,7 +6,9 @@
  */
 #include "transforms/image_ops/image_policy.h"
 
+#include "base/gamma.h"
 #include "transforms/image_ops/image_op_warp.h"
+#include "transforms/interpolation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,12 +39,20 @@ struct space {
     double translate; /* pixels; 0: depends on the image's size */
     double rotate;
     double tone;
-    double bits; /* bits that posterize removes */
+    float most_bits; /* that posterize keeps */
+    double bits;     /* that posterize removes of them */
 };
 
-static const struct space usual_space = {.shear = 0.3, .rotate = 30.0, .tone = 0.9, .bits = 4.0};
-static const struct space wide_space = {
-    .shear = 0.99, .translate = 32.0, .rotate = 135.0, .tone = 0.99, .bits = 6.0};
+static const struct space usual_space = {
+    .shear = 0.3, .rotate = 30.0, .tone = 0.9, .most_bits = 8.0f, .bits = 4.0};
+static const struct space wide_space = {.shear = 0.99,
+                                        .translate = 32.0,
+                                        .rotate = 135.0,
+                                        .tone = 0.99,
+                                        .most_bits = 8.0f,
+                                        .bits = 6.0};
+static const struct space augmix_space = {
+    .shear = 0.3, .rotate = 30.0, .tone = 0.9, .most_bits = 4.0f, .bits = 4.0};
 
 /* One half of a policy: a change, its probability and its magnitude among ten. */
 struct half {
@@ -51,7 +61,7 @@ struct half {
     uint32_t bin;
 };
 
-enum { N_PAIRS = 25, AUTO_BINS = 10 };
+enum { N_PAIRS = 25 };
 
 const char *const mr_image_policy_names[] = {"imagenet", "cifar10", "svhn", NULL};
 
@@ -120,6 +130,7 @@ struct policy {
     struct mr_image_params_source *draw;
     const struct space *space;
     bool is_v2;
+    bool is_tensor; /* augmix */
     uint32_t n_bins;
     double look[4]; /* interpolation and fill, in the order of a call's arguments */
 };
@@ -144,6 +155,8 @@ static double space_evenly(double lo, double hi, uint32_t n, uint32_t i)
 
 static double translation(const struct policy *p, uint32_t side)
 {
+    if (p->is_tensor)
+        return (double)side / 3.0;
     return p->space->translate > 0.0 ? p->space->translate : 150.0 / 331.0 * (double)side;
 }
 
@@ -164,10 +177,13 @@ static double find_magnitude(const struct policy *p, enum change change, uint32_
     case SHARPNESS: return space_evenly(0.0, space->tone, n, bin);
     case POSTERIZE: {
         float bits = (float)bin / (float)((double)(n - 1) / space->bits);
-        return p->is_v2 ? (double)rintf(8.0f - bits) : 8.0 - (double)rintf(bits);
+        return p->is_v2 ? (double)rintf(space->most_bits - bits)
+                        : (double)(space->most_bits - rintf(bits));
     }
-    case SOLARIZE:
-        return p->is_v2 ? 255.0 * space_evenly(1.0, 0.0, n, bin) : space_evenly(255.0, 0.0, n, bin);
+    case SOLARIZE: {
+        double v2 = 255.0 * space_evenly(1.0, 0.0, n, bin);
+        return p->is_v2 ? p->is_tensor ? (double)(float)v2 : v2 : space_evenly(255.0, 0.0, n, bin);
+    }
     default: return 0.0;
     }
 }
@@ -187,22 +203,37 @@ static void add_affine(const struct policy *p, double x, double y, double shear_
                        double center)
 {
     const double *look = p->look;
-    const double args[] = {0.0,     x,       y,       1.0,     shear_x, shear_y,
-                           look[0], look[1], look[2], look[3], center,  center};
-    mr_image_calls_add(p->draw->calls, MR_CALL_AFFINE, 12, args);
+    const double args[] = {0.0,     x,       y,       1.0,    shear_x, shear_y, look[0],
+                           look[1], look[2], look[3], center, center,  p->is_v2};
+    if (p->is_tensor)
+        mr_image_calls_add(p->draw->calls, MR_CALL_TENSOR_AFFINE, 13, args);
+    else
+        mr_image_calls_add(p->draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
 static void add_rotation(const struct policy *p, double angle)
 {
     const double *look = p->look;
-    const double args[] = {angle, look[0], look[1], look[2], look[3], (double)NAN, (double)NAN};
-    mr_image_calls_add(p->draw->calls, MR_CALL_ROTATE, 7, args);
+    double args[] = {angle, look[0], look[1], look[2], look[3], (double)NAN, (double)NAN};
+    if (p->is_tensor)
+        args[5] = p->is_v2;
+    mr_image_calls_add(p->draw->calls, p->is_tensor ? MR_CALL_TENSOR_ROTATE : MR_CALL_ROTATE,
+                       p->is_tensor ? 6 : 7, args);
 }
 
 static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint32_t n_args,
                      double arg)
 {
     mr_image_calls_add(p->draw->calls, kind, n_args, &arg);
+}
+
+/* A blend, with the kind that it has on images and on tensors. */
+static void add_blend(const struct policy *p, enum mr_image_call_kind kind,
+                      enum mr_image_call_kind tensor_kind, double magnitude)
+{
+    const double args[] = {1.0 + magnitude, p->is_v2};
+    mr_image_calls_add(p->draw->calls, p->is_tensor ? tensor_kind : kind, p->is_tensor ? 2 : 1,
+                       args);
 }
 
 /* Rounded towards 0, as Python's int(); never -0. */
@@ -227,13 +258,18 @@ static void add_change(const struct policy *p, enum change change, double magnit
     case TRANSLATE_X: add_affine(p, whole(magnitude), 0.0, 0.0, 0.0, (double)NAN); break;
     case TRANSLATE_Y: add_affine(p, 0.0, whole(magnitude), 0.0, 0.0, (double)NAN); break;
     case ROTATE: add_rotation(p, magnitude); break;
-    case BRIGHTNESS: add_call(p, MR_CALL_BRIGHTNESS, 1, 1.0 + magnitude); break;
-    case COLOR: add_call(p, MR_CALL_SATURATION, 1, 1.0 + magnitude); break;
-    case CONTRAST: add_call(p, MR_CALL_CONTRAST, 1, 1.0 + magnitude); break;
-    case SHARPNESS: add_call(p, MR_CALL_SHARPNESS, 1, 1.0 + magnitude); break;
+    case BRIGHTNESS: add_blend(p, MR_CALL_BRIGHTNESS, MR_CALL_TENSOR_BRIGHTNESS, magnitude); break;
+    case COLOR: add_blend(p, MR_CALL_SATURATION, MR_CALL_TENSOR_SATURATION, magnitude); break;
+    case CONTRAST: add_blend(p, MR_CALL_CONTRAST, MR_CALL_TENSOR_CONTRAST, magnitude); break;
+    case SHARPNESS: add_blend(p, MR_CALL_SHARPNESS, MR_CALL_TENSOR_SHARPNESS, magnitude); break;
     case POSTERIZE: add_call(p, MR_CALL_POSTERIZE, 1, magnitude); break;
     case SOLARIZE: add_call(p, MR_CALL_SOLARIZE, 1, magnitude); break;
-    case AUTOCONTRAST: add_call(p, MR_CALL_AUTOCONTRAST, 0, 0.0); break;
+    case AUTOCONTRAST:
+        if (p->is_tensor)
+            add_call(p, MR_CALL_TENSOR_AUTOCONTRAST, 1, p->is_v2);
+        else
+            add_call(p, MR_CALL_AUTOCONTRAST, 0, 0.0);
+        break;
     case EQUALIZE: add_call(p, MR_CALL_EQUALIZE, 0, 0.0); break;
     case INVERT: add_call(p, MR_CALL_INVERT, 0, 0.0); break;
     }
@@ -307,7 +343,8 @@ static const struct half *draw_pair(struct mr_image_params_source *draw)
  */
 void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
 {
-    const struct policy p = make_policy(draw, &usual_space, false, AUTO_BINS, draw->args + 1);
+    const struct policy p =
+        make_policy(draw, &usual_space, false, MR_IMAGE_POLICY_BINS, draw->args + 1);
     const struct half *pair = draw_pair(draw);
     float chances[2];
     uint32_t signs[2];
@@ -327,9 +364,85 @@ void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
 /* Each half draws its chance, then its sign, and only what it needs. */
 void mr_image_policy_draw_auto_v2(struct mr_image_params_source *draw)
 {
-    const struct policy p = make_policy(draw, &usual_space, true, AUTO_BINS, draw->args + 1);
+    const struct policy p =
+        make_policy(draw, &usual_space, true, MR_IMAGE_POLICY_BINS, draw->args + 1);
     const struct half *pair = draw_pair(draw);
     for (uint32_t i = 0; i < 2; i++)
         if (mr_rng_uniform(draw->rng, 0.0f, 1.0f) <= pair[i].p)
             add_signed(&p, pair[i].change, pair[i].bin);
+}
+
+/* A draw from Dirichlet(alpha, ..., alpha). */
+static void draw_dirichlet(struct mr_rng *rng, double alpha, uint32_t n, float *weights_out)
+{
+    double logs[MR_IMAGE_POLICY_MAX_CHAINS], greatest = -INFINITY, sum = 0.0;
+    for (uint32_t i = 0; i < n; i++) {
+        logs[i] = mr_gamma_draw_log(rng, alpha);
+        greatest = logs[i] > greatest ? logs[i] : greatest;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp(logs[i] - greatest);
+    for (uint32_t i = 0; i < n; i++)
+        weights_out[i] = (float)(exp(logs[i] - greatest) / sum);
+}
+
+/* In the order of torchvision's space; the last four are left out without all_ops. */
+static const enum change augmix_changes[] = {
+    SHEAR_X,      SHEAR_Y,  TRANSLATE_X, TRANSLATE_Y, ROTATE,   POSTERIZE, SOLARIZE,
+    AUTOCONTRAST, EQUALIZE, BRIGHTNESS,  COLOR,       CONTRAST, SHARPNESS};
+enum { N_AUGMIX_ALL = 13, N_AUGMIX_FEW = 9 };
+
+/* Arguments of augmix. */
+enum { SEVERITY, WIDTH, DEPTH, ALPHA, ALL_OPS, LOOK };
+
+static void draw_chain(const struct policy *p)
+{
+    struct mr_rng *rng = p->draw->rng;
+    const double *args = p->draw->args;
+    uint32_t depth = args[DEPTH] > 0.0 ? (uint32_t)args[DEPTH] : 1 + mr_rng_below(rng, 3);
+    for (uint32_t i = 0; i < depth; i++) {
+        enum change change =
+            augmix_changes[mr_rng_below(rng, args[ALL_OPS] > 0.0 ? N_AUGMIX_ALL : N_AUGMIX_FEW)];
+        add_signed(p, change,
+                   has_magnitude(change) ? mr_rng_below(rng, (uint32_t)args[SEVERITY]) : 0);
+    }
+}
+
+static void draw_augmix(struct mr_image_params_source *draw, bool is_v2)
+{
+    const double *args = draw->args;
+    struct policy p = make_policy(draw, &augmix_space, is_v2, MR_IMAGE_POLICY_BINS, args + LOOK);
+    float two[2], weights[MR_IMAGE_POLICY_MAX_CHAINS];
+    p.is_tensor = true;
+    draw_dirichlet(draw->rng, args[ALPHA], 2, two);
+    draw_dirichlet(draw->rng, args[ALPHA], (uint32_t)args[WIDTH], weights);
+    const double start[2] = {(double)two[0], is_v2};
+    mr_image_calls_add(draw->calls, MR_CALL_MIX_START, 2, start);
+    for (uint32_t i = 0; i < (uint32_t)args[WIDTH]; i++) {
+        add_call(&p, MR_CALL_MIX_CHAIN, 1, (double)(weights[i] * two[1]));
+        draw_chain(&p);
+    }
+    mr_image_calls_add(draw->calls, MR_CALL_MIX_END, 0, NULL);
+}
+
+void mr_image_policy_draw_augmix(struct mr_image_params_source *draw)
+{
+    draw_augmix(draw, false);
+}
+
+void mr_image_policy_draw_augmix_v2(struct mr_image_params_source *draw)
+{
+    draw_augmix(draw, true);
+}
+
+uint32_t mr_image_policy_count_augmix(const double *args)
+{
+    uint32_t depth = args[DEPTH] > 0.0 ? (uint32_t)args[DEPTH] : 3;
+    return 2 + (uint32_t)args[WIDTH] * (1 + depth);
+}
+
+bool mr_image_policy_refuse_augmix(const double *args, char why_out[MR_IMAGE_OP_WHY])
+{
+    snprintf(why_out, MR_IMAGE_OP_WHY, "interp: tensors have nearest and bilinear");
+    return mr_image_op_warp_filter(args[LOOK]) == MR_BICUBIC;
 }

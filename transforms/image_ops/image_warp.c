@@ -359,8 +359,7 @@ static bool try_turn(const struct warp *w, double angle)
     return true;
 }
 
-/* Python's % 360. */
-static double wrap_angle(double degrees)
+double mr_image_warp_wrap(double degrees)
 {
     double rest = fmod(degrees, 360.0);
     return rest < 0.0 ? rest + 360.0 : fabs(rest);
@@ -384,7 +383,7 @@ mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image
 {
     (void)error;
     struct warp w = make_warp(call->args[1], call->args + 2, from, to, kernels);
-    double angle = wrap_angle(call->args[0]), x = call->args[5], y = call->args[6];
+    double angle = mr_image_warp_wrap(call->args[0]), x = call->args[5], y = call->args[6];
     if (isnan(x)) {
         if (try_turn(&w, angle))
             return MR_OK;
@@ -401,19 +400,10 @@ mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image
     return MR_OK;
 }
 
-mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from,
-                               struct mr_image *to, const struct mr_kernel_ops *kernels,
-                               mr_error *error)
+void mr_image_warp_invert(const double *args, double x, double y, bool is_v2, double a_out[6])
 {
-    (void)error;
-    const double *args = call->args;
-    struct warp w = make_warp(args[6], args + 7, from, to, kernels);
     double rotation = to_radians(args[0]), shear_x = to_radians(args[4]),
            shear_y = to_radians(args[5]);
-    double x = isnan(args[10]) ? from->width * 0.5 : args[10],
-           y = isnan(args[10]) ? from->height * 0.5 : args[11];
-    /* torchvision's _get_inverse_affine_matrix(); v1's and v2's round in different places */
-    bool is_v2 = call->kind == MR_CALL_AFFINE_V2;
     double cosine = cos(rotation - shear_y), sine = sin(rotation - shear_y);
     double forth[4] = {cosine / cos(shear_y), -cosine * tan(shear_x) / cos(shear_y) - sin(rotation),
                        sine / cos(shear_y), -sine * tan(shear_x) / cos(shear_y) + cos(rotation)};
@@ -421,7 +411,7 @@ mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image
         forth[1] = -(forth[0] * tan(shear_x) + sin(rotation));
         forth[3] = cos(rotation) - forth[2] * tan(shear_x);
     }
-    double *a = w.in.a, scale = args[3];
+    double *a = a_out, scale = args[3];
     a[0] = forth[3] / scale;
     a[1] = -forth[1] / scale;
     a[3] = -forth[2] / scale;
@@ -430,6 +420,18 @@ mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image
                  : a[0] * (-x - args[1]) + a[1] * (-y - args[2]) + x;
     a[5] = is_v2 ? y - a[3] * (x + args[1]) - a[4] * (y + args[2])
                  : a[3] * (-x - args[1]) + a[4] * (-y - args[2]) + y;
+}
+
+mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from,
+                               struct mr_image *to, const struct mr_kernel_ops *kernels,
+                               mr_error *error)
+{
+    (void)error;
+    const double *args = call->args;
+    struct warp w = make_warp(args[6], args + 7, from, to, kernels);
+    double x = isnan(args[10]) ? from->width * 0.5 : args[10],
+           y = isnan(args[10]) ? from->height * 0.5 : args[11];
+    mr_image_warp_invert(args, x, y, call->kind == MR_CALL_AFFINE_V2, w.in.a);
     run_affine(&w);
     return MR_OK;
 }

@@ -20,6 +20,13 @@ mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image
 mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from,
                                struct mr_image *to, const struct mr_kernel_ops *kernels,
                                mr_error *error);
+/* Python's degrees % 360. */
+double mr_image_warp_wrap(double degrees);
+/*
+ * torchvision's _get_inverse_affine_matrix(). args: angle, translate[2], scale, shear[2]. x, y: the
+ * center. v1 and v2 round in different places.
+ */
+void mr_image_warp_invert(const double *args, double x, double y, bool is_v2, double a_out[6]);
 /* args: coefficients[8] of Image.transform(PERSPECTIVE), interpolation, fill[3]. */
 mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from,
                                     struct mr_image *to, const struct mr_kernel_ops *kernels,

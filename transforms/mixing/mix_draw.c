@@ -5,7 +5,7 @@
  */
 #include "transforms/mixing/mix_draw.h"
 
-#include "base/normal.h"
+#include "base/gamma.h"
 
 #include <math.h>
 
@@ -22,36 +22,9 @@ enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind)
     return op_kind == MR_OP_TIMM_MIXUP ? MR_MIX_BYTES : MR_MIX_FLOATS;
 }
 
-/* A number above 0 and below 1. */
-static double draw_open(struct mr_rng *rng)
-{
-    uint64_t high = mr_rng_u32(rng) >> 6, low = mr_rng_u32(rng) >> 6;
-    return ((double)(high << 26 | low) + 0.5) * 0x1p-52;
-}
-
-/*
- * The logarithm of a draw from Gamma(alpha): Marsaglia and Tsang 2000, with their step from alpha +
- * 1 down to alpha. It is a logarithm because with a small alpha the draws are often below the
- * smallest double.
- */
-static double draw_log_gamma(struct mr_rng *rng, double alpha)
-{
-    double d = alpha + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);
-    for (;;) {
-        double x = (double)mr_normal_of(mr_normal_nodes, mr_rng_u32(rng));
-        double v = 1 + c * x;
-        double u = draw_open(rng);
-        if (v <= 0)
-            continue;
-        v = v * v * v;
-        if (log(u) < 0.5 * x * x + d - d * v + d * log(v))
-            return log(d * v) + log(draw_open(rng)) / alpha;
-    }
-}
-
 float mr_mix_draw_lambda(struct mr_rng *rng, double alpha)
 {
-    double x = draw_log_gamma(rng, alpha), y = draw_log_gamma(rng, alpha);
+    double x = mr_gamma_draw_log(rng, alpha), y = mr_gamma_draw_log(rng, alpha);
     return (float)(1 / (1 + exp(y - x)));
 }
 

@@ -35,6 +35,30 @@ struct mr_warp_line {
     int32_t step_x, step_y; /* from one pixel to the next */
 };
 
+/* What torchvision does with a tensor at places outside the image. */
+enum mr_warp_border {
+    MR_WARP_ZEROS,  /* they are 0 */
+    MR_WARP_FILL,   /* v1: value * mask + (1 - mask) * fill */
+    MR_WARP_FILL_V2 /* (value - fill) * mask + fill */
+};
+
+/*
+ * An affine map of a tensor, by torch's grid_sample(align_corners=False). With u and v, the
+ * distances of a pixel from the image's middle, its place from -1 to 1 across the image is
+ * (theta[0] u + theta[1] v + theta[2]), (theta[3] u + theta[4] v + theta[5]).
+ */
+struct mr_warp_grid {
+    const uint8_t *pixels;
+    size_t stride;
+    uint32_t width; /* of the image and of the result */
+    uint32_t height;
+    uint32_t step;   /* values per pixel, 1 or 3 */
+    uint32_t filter; /* MR_WARP_NEAREST or MR_WARP_BILINEAR */
+    uint32_t border; /* enum mr_warp_border */
+    float fill[3];
+    float theta[6];
+};
+
 struct mr_warp_loops {
     /* Copy the nearest pixels of n positions, all inside the image. */
     void (*copy)(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
@@ -50,6 +74,8 @@ struct mr_warp_loops {
      * pixels are not changed.
      */
     void (*perspective)(const struct mr_warp *warp, uint32_t y, uint8_t *row);
+    /* Write row y. */
+    void (*grid)(const struct mr_warp_grid *grid, uint32_t y, uint8_t *row);
 };
 
 extern const struct mr_warp_loops mr_warp_loops_c;

@@ -7,7 +7,7 @@
  * numbers is the difference of the bytes.
  */
 #include "transforms/simd/simd_avx2.h"
-#include "transforms/simd/warp.h"
+#include "transforms/simd/warp_grid.h"
 
 #include <string.h>
 
@@ -426,5 +426,10 @@ static void perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row)
         mr_warp_loops_c.perspective(warp, y, row);
 }
 
+static void grid(const struct mr_warp_grid *grid, uint32_t y, uint8_t *row)
+{
+    warp_grid_row(grid, y, row);
+}
+
 const struct mr_warp_loops mr_warp_loops_avx2 = {
-    .copy = copy, .affine = affine, .perspective = perspective};
+    .copy = copy, .affine = affine, .perspective = perspective, .grid = grid};

@@ -4,7 +4,7 @@
  * warps are limited by loads and shuffles, so they use AVX2's loops.
  */
 #include "transforms/simd/simd_avx512.h"
-#include "transforms/simd/warp.h"
+#include "transforms/simd/warp_grid.h"
 
 #include <string.h>
 
@@ -234,5 +234,10 @@ static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, ui
     mr_warp_loops_avx2.copy(warp, line, n, out);
 }
 
+static void grid(const struct mr_warp_grid *grid, uint32_t y, uint8_t *row)
+{
+    warp_grid_row(grid, y, row);
+}
+
 const struct mr_warp_loops mr_warp_loops_avx512 = {
-    .copy = copy, .affine = affine, .perspective = perspective};
+    .copy = copy, .affine = affine, .perspective = perspective, .grid = grid};

@@ -3,7 +3,7 @@
  * The loops of warps in plain C, which are the reference for the other sets. Outside the image its
  * border pixels repeat. Values of pixels are cut to integers, not rounded.
  */
-#include "transforms/simd/warp.h"
+#include "transforms/simd/warp_grid.h"
 
 static int64_t clamp(int64_t i, uint32_t n)
 {
@@ -101,5 +101,10 @@ static void perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row)
     }
 }
 
+static void grid(const struct mr_warp_grid *grid, uint32_t y, uint8_t *row)
+{
+    warp_grid_row(grid, y, row);
+}
+
 const struct mr_warp_loops mr_warp_loops_c = {
-    .copy = copy, .affine = affine, .perspective = perspective};
+    .copy = copy, .affine = affine, .perspective = perspective, .grid = grid};

@@ -138,6 +138,14 @@ def _policy(name: str, fields: tuple[str, ...]) -> Callable[[Any], str]:
     return write
 
 
+def _augmix(t: Any) -> str:
+    """A fill of 0 is not the same as none: it darkens the pixels at the border."""
+    depth = t.chain_depth if t.chain_depth > 0 else -1
+    fill = ",fill=0" if t.fill == 0 else _fill(t.fill)
+    return (f"augmix{_version(t)}({t.severity},{t.mixture_width},{depth},{number(t.alpha)},"
+            f"{int(t.all_ops)},interp={filter_of(t.interpolation)}{fill})")
+
+
 def _chain(transforms: Iterable[Any]) -> str:
     return "+".join(_operation(t) for t in transforms)
 
@@ -185,12 +193,11 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
         *map(join, (t.brightness, t.contrast, t.saturation, t.hue)), number(t.p)),
     "RandAugment": _policy("rand_augment", ("num_ops", "magnitude", "num_magnitude_bins")),
     "TrivialAugmentWide": _policy("trivial_augment_wide", ("num_magnitude_bins",)),
-    "AutoAugment": _policy("auto_augment", ("policy",)),
+    "AutoAugment": _policy("auto_augment", ("policy",)), "AugMix": _augmix,
 }
 # What to do instead of classes that torch loads.
 _BOXES = "for boxes, masks and points, which millrace loads as bytes beside an image (extra=)"
 _HINTS = {
-    "AugMix": "it works on tensors, in floats; RandAugment and TrivialAugmentWide are native",
     "CutMix": "mixes a batch: call it on batches in the loop, or use millrace.Loader with cutmix",
     "MixUp": "mixes a batch: call it on batches in the loop, or use millrace.Loader with mixup",
     "ElasticTransform": "displacements are blurred random numbers, sampled in floats; RandomAffine "
@@ -331,7 +338,8 @@ class _Writer:
         before = f"put it before {self.converter}"
         is_cut = (name in ("CenterCrop", "RandomCrop", "Pad", "RandomZoomOut") and not self.normal
                   and (self.form == "u8" or not getattr(t, "fill", 0)))
-        if name in _FLIPS or is_cut or name == "RGB":
+        is_mix = name == "AugMix" and self.form == "u8"  # which makes a tensor of an image first
+        if name in _FLIPS or is_cut or is_mix or name == "RGB":
             return
         needs(self.form == "u8" and name in ("Resize", "RandomResizedCrop"),
               f"{name} on a tensor, whose pixels differ from those on an image: {before}")
