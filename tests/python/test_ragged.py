@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that keep their own sizes: a row of bytes, and where each image is in it."""
+import os
+import sys
+
 import pytest
 
 import millrace as mr
@@ -89,3 +92,38 @@ def test_padded_batches_are_those_of_the_references_collate(photos, make_loader,
             assert numpy.asarray(mine).tobytes() == expected.tobytes()
         shapes = numpy.asarray(batch["image.shape"]).tolist()
         assert shapes == [list(mask.shape) for mask in masks]
+
+
+@needs_torchvision
+@pytest.mark.filterwarnings("ignore:Argument 'interpolation' of type int")
+@pytest.mark.parametrize("kept", [{"ragged": True, "max_row_bytes": "1M"}, {"pad_batch": 160}])
+def test_random_sizes_replay(photos, make_loader, kept):
+    pil, image = pytest.importorskip("PIL"), pytest.importorskip("PIL.Image")
+    functional = pytest.importorskip("torchvision.transforms.functional")
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../data"))
+    from replay_explain import replay
+    # Earlier versions of Pillow round the weights of some resizes in another way.
+    most_apart = 0 if int(pil.__version__.split(".")[0]) >= 13 else 1
+    text = "random_resize(20,60)+hflip+vflip+mask(nearest=pil)"
+    spec, pairs = photos
+    loader = make_loader(text, spec, dtype="f32", seed=5, batch_size=5, **kept)
+    for epoch in range(5):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            if "ragged" in kept:
+                pictures, masks = rows(batch, "image", 3), rows(batch, "mask_image", 0)
+            else:
+                sides = numpy.asarray(batch["image.shape"]).tolist()
+                pictures, masks = ([row[..., :height, :width]
+                                    for row, (height, width) in zip(numpy.asarray(array), sides)]
+                                   for array in (batch.image, batch["mask_image"]))
+            for index, picture, mask in zip(batch.index.tolist(), pictures, masks):
+                mine, mask_before = (image.open(path) for path in pairs[index])
+                calls = mr.explain(text, 5, epoch, index, *mine.size)
+                nearest = [(name, dict(args, interpolation=0) if name == "resize" else args)
+                           for name, args in calls]
+                assert (mask == numpy.asarray(replay(mask_before, nearest))).all()
+                expected = functional.pil_to_tensor(replay(mine, calls)).numpy()
+                pixels = numpy.rint(picture * 255)
+                assert abs(pixels - expected).max() <= most_apart
+                assert picture.tobytes() == (pixels * numpy.float32(1 / 255)).tobytes()
