@@ -246,6 +246,12 @@ static enum mr_cache_state read_members(struct mr_cache_fill *fill, int64_t inde
         entry->members[k] = (struct mr_cache_member){.stamp = stamps[k]};
         if (extents[k].len == 0 || (!in_shard && stamps[k] == 0))
             continue;
+        entry->member_bytes[k] = mr_catalog_memory(fill->catalog, &extents[k]);
+        if (entry->member_bytes[k]) {
+            entry->members[k].len = extents[k].len;
+            entry->members[k].checksum = mr_xxh3(entry->member_bytes[k], (size_t)extents[k].len);
+            continue;
+        }
         enum mr_cache_state state =
             read_extent(fill, &extents[k], kind->extra[k].max_bytes, &fill->members[k], &own, &len);
         if (state != MR_CACHE_GOOD)

@@ -52,7 +52,8 @@ static bool add_members(const struct mr_catalog *catalog, int64_t index, uint64_
         if (!mr_catalog_has_members(catalog)) {
             what = whole;
             len = 0;
-            if (members[k].len > 0 && !find_whole_path(catalog, members[k].file, whole, &len))
+            if (members[k].len > 0 && members[k].file != MR_FILE_CATALOG &&
+                !find_whole_path(catalog, members[k].file, whole, &len))
                 return false;
         }
         *hash = mr_xxh3_pair(hash, sizeof *hash, what, len);
@@ -111,11 +112,16 @@ int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
     return stat_file(catalog, mr_catalog_image(catalog, index).file, version_out);
 }
 
+static uint64_t make_stamp(const void *bytes, size_t len)
+{
+    uint64_t stamp = mr_xxh3(bytes, len);
+    return stamp | (stamp == 0);
+}
+
 uint64_t mr_cache_key_stamp(const struct mr_cache_version *version)
 {
     const int64_t parts[2] = {(int64_t)version->file_bytes, version->mtime_ns};
-    uint64_t stamp = mr_xxh3(parts, sizeof parts);
-    return stamp | (stamp == 0);
+    return make_stamp(parts, sizeof parts);
 }
 
 int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
@@ -125,12 +131,15 @@ int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
     struct mr_cache_version version;
     mr_catalog_members(catalog, index, members);
     for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
-        bool is_file = !mr_catalog_has_members(catalog) && members[k].len > 0;
+        const uint8_t *memory = mr_catalog_memory(catalog, &members[k]);
+        bool is_file = !mr_catalog_has_members(catalog) && members[k].len > 0 && !memory;
         int rc = is_file ? stat_file(catalog, members[k].file, &version) : -ENOENT;
         if (rc < 0 &&
             !(rc == -ENOENT && (!is_file || mr_catalog_may_lack(catalog, members[k].file))))
             return rc;
-        stamps_out[k] = rc == 0 ? mr_cache_key_stamp(&version) : 0;
+        stamps_out[k] = rc == 0  ? mr_cache_key_stamp(&version)
+                        : memory ? make_stamp(memory, (size_t)members[k].len)
+                                 : 0;
     }
     return 0;
 }

@@ -42,8 +42,9 @@ int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out);
 /* A short form of size and modification time; never 0. */
 uint64_t mr_cache_key_stamp(const struct mr_cache_version *version);
 /*
- * The stamps of the present files of the further members of a sample; 0 for a member that is in the
- * shard of the sample, or that does not exist. Returns 0 or a negative errno.
+ * The stamps of the present files of the further members of a sample, or of the bytes of members in
+ * the catalog; 0 for a member that is in the shard of the sample, or that does not exist. Returns 0
+ * or a negative errno.
  */
 int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
                         uint64_t stamps_out[MR_MAX_MEMBERS]);

@@ -24,7 +24,8 @@ list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset transforms pinned devices packer packs cache_worker cache loader)
+foreach(room base sampler dataset_worker dataset transforms pinned devices packer packs
+        cache_worker cache loader)
   list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
 endforeach()
 set(mr_dist_objects "")
@@ -51,7 +52,7 @@ if(MR_CUDA)
   list(APPEND mr_outside_shared CUDA::cudart_static)
   string(PREPEND MR_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt ")
 endif()
-set(modules libjpeg libpng zlib liburing)
+set(modules libjpeg libpng zlib liburing expat yajl)
 if(WEBP_FOUND)
   list(APPEND modules libwebpdemux libwebp)
 endif()

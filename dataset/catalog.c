@@ -148,6 +148,12 @@ void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,
         catalog->ops->members(catalog, index, members_out);
 }
 
+const uint8_t *mr_catalog_memory(const struct mr_catalog *catalog, const struct mr_extent *extent)
+{
+    const uint8_t *bytes = mr_catalog_region_section(catalog, MR_SECTION_EXTRA);
+    return extent->file == MR_FILE_CATALOG ? bytes + extent->offset : NULL;
+}
+
 void mr_part_list_add(struct mr_part_list *list, struct mr_extent extent, uint64_t max_bytes,
                       enum mr_purpose purpose)
 {

@@ -55,6 +55,8 @@ struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t inde
  */
 void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,
                         struct mr_extent members_out[MR_MAX_MEMBERS]);
+/* The bytes of an extent in the catalog. NULL: it is in a file. */
+const uint8_t *mr_catalog_memory(const struct mr_catalog *catalog, const struct mr_extent *extent);
 /* Append a part to a list. */
 void mr_part_list_add(struct mr_part_list *list, struct mr_extent extent, uint64_t max_bytes,
                       enum mr_purpose purpose);

@@ -39,14 +39,16 @@ enum mr_catalog_section {
     MR_SECTION_FOLDER_PATHS, /* NUL-terminated, relative to the root */
     MR_SECTION_CLASSES,      /* u64: start of each class's name */
     MR_SECTION_CLASS_NAMES,  /* NUL-terminated */
-    MR_SECTION_STARTS,       /* u64: first sample of each file, then the number of samples */
+    MR_SECTION_STARTS,       /* u64: first sample of each file, then the number of samples. In a
+                                catalog of a list: where the member kind.boxes of each sample begins
+                                in EXTRA, then the end; empty if the members are files */
     MR_SECTION_PREFIX,   /* NUL-terminated: the prefix that the user wrote for relative paths, with
                             its slash */
     MR_SECTION_ABSOLUTE, /* NUL-terminated: the absolute path of the root */
     MR_SECTION_MEMBERS,  /* struct mr_catalog_member, by sample */
     MR_SECTION_EXTRA,    /* struct mr_catalog_extra: kind.n_extra for each sample. In a catalog of a
                             folder: NUL-terminated texts, the absolute path of the folder and the
-                            suffix of each member */
+                            suffix of each member. In a catalog of a list: bytes of members */
     MR_CATALOG_N_SECTIONS
 };
 
@@ -114,6 +116,7 @@ struct mr_catalog_header {
     uint64_t n_samples;
     uint64_t n_files;          /* without further members that are loose files */
     uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
+    uint64_t may_lack;         /* 1, in a catalog of a list: the file of a member may be missing */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;
     struct {

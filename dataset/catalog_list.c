@@ -60,6 +60,24 @@ static int find_path(const struct mr_catalog *catalog, uint64_t file,
                : -EINVAL;
 }
 
+static const uint64_t *find_starts(const struct mr_catalog *catalog)
+{
+    return mr_catalog_region_len(catalog, MR_SECTION_STARTS) > 0
+               ? mr_catalog_region_section(catalog, MR_SECTION_STARTS)
+               : NULL;
+}
+
+static bool has_boxes(const struct mr_catalog *catalog)
+{
+    const struct mr_catalog_header *header = catalog->header;
+    const uint64_t *starts = find_starts(catalog);
+    return !starts ||
+           (header->kind.boxes > 0 && header->kind.boxes <= header->kind.n_extra &&
+            mr_catalog_region_len(catalog, MR_SECTION_STARTS) / sizeof *starts ==
+                header->n_samples + 1 &&
+            starts[header->n_samples] == mr_catalog_region_len(catalog, MR_SECTION_EXTRA));
+}
+
 /* An empty field, or one that was overwritten, is no member. */
 static void find_members(const struct mr_catalog *catalog, int64_t index,
                          struct mr_extent members_out[MR_MAX_MEMBERS])
@@ -70,6 +88,15 @@ static void find_members(const struct mr_catalog *catalog, int64_t index,
     for (uint32_t k = 0; k < catalog->header->kind.n_extra; k++)
         if (!found || !mr_list_line_further(&line, k, &further) || further.path_len == 0)
             members_out[k].len = 0;
+    const uint64_t *starts = find_starts(catalog);
+    if (starts)
+        members_out[catalog->header->kind.boxes - 1] =
+            (struct mr_extent){MR_FILE_CATALOG, starts[index], starts[index + 1] - starts[index]};
+}
+
+static bool may_lack(const struct mr_catalog *catalog, uint64_t file)
+{
+    return catalog->header->may_lack && file >= catalog->header->n_files && file != MR_FILE_CATALOG;
 }
 
 static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
@@ -91,11 +118,13 @@ static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, vo
 const struct mr_catalog_ops mr_catalog_list_ops = {
     .beside = "the list file",
     .loose_files = true,
+    .is_sound = has_boxes,
     .attach = attach_list,
     .detach = detach_list,
     .image = mr_catalog_region_whole_file,
     .members = find_members,
     .path = find_path,
+    .may_lack = may_lack,
     .name = mr_catalog_region_file_name,
     .label = parse_label,
 };

@@ -5,6 +5,9 @@
  */
 #include "dataset/kinds.h"
 
+#include "dataset/annotations/coco.h"
+#include "dataset/annotations/voc.h"
+#include "dataset/annotations/yolo.h"
 #include "dataset/imagefolder.h"
 #include "dataset/list.h"
 #include "dataset/pack_open.h"
@@ -20,5 +23,8 @@ const struct mr_kind mr_kinds[] = {
     {.name = "records", .many_paths = true, .open = mr_records_open},
     {.name = "pack", .open = mr_pack_open},
     {.name = "tar", .many_paths = true, .raw_paths = true, .open = mr_tar_open},
+    {.name = "coco", .open = mr_coco_open},
+    {.name = "voc", .open = mr_voc_open},
+    {.name = "yolo", .open = mr_yolo_open},
     {.name = NULL},
 };

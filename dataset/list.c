@@ -341,17 +341,24 @@ static mr_status take_keys(struct mr_spec *spec, mr_dtype *dtype_out,
     return status < 0 ? status : mr_spec_finish(spec, "label, extra", error);
 }
 
-mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype,
-                       const struct mr_extra_list *extra, int fds[MR_CATALOG_N_FDS],
-                       mr_error *error)
+mr_status mr_list_scan(struct mr_catalog_builder *builder, const char *name, size_t len,
+                       mr_dtype label_dtype, const struct mr_extra_list *extra,
+                       int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
     struct scan scan = {.path = name, .len = len, .dtype = label_dtype, .extra = extra};
+    return scan_file(&scan, builder, fds, error);
+}
+
+mr_status mr_list_scan_beside(const char *name, size_t len, mr_dtype label_dtype,
+                              const struct mr_extra_list *extra, int fds[MR_CATALOG_N_FDS],
+                              mr_error *error)
+{
     struct mr_catalog_builder builder;
     mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_LIST, error);
     if (status == MR_OK)
         status = mr_list_open_root(name, &builder, &fds[MR_CATALOG_FD_ROOT], error);
     if (status == MR_OK)
-        status = scan_file(&scan, &builder, fds, error);
+        status = mr_list_scan(&builder, name, len, label_dtype, extra, fds, error);
     mr_catalog_builder_fini(&builder);
     return status;
 }
@@ -369,5 +376,5 @@ mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options,
         status = open_list(path, &fds_out[MR_CATALOG_FD_NAMES], &len, error);
     if (status == MR_OK)
         status = copy_list(path, len, &fds_out[MR_CATALOG_FD_NAMES], error);
-    return status == MR_OK ? mr_list_scan(path, len, dtype, &extra, fds_out, error) : status;
+    return status == MR_OK ? mr_list_scan_beside(path, len, dtype, &extra, fds_out, error) : status;
 }

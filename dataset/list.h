@@ -8,14 +8,22 @@
 
 mr_kind_open_fn mr_list_open;
 
+struct mr_catalog_builder;
+
 /*
- * The same for a text of len bytes whose descriptor is in fds. name: path of the list, used in
- * messages and to find its folder. label_dtype: MR_DTYPE_DEFAULT derives it from the labels. extra:
- * the members whose paths follow the label in each line.
+ * Scan a text of len bytes whose descriptor is in fds, and finish the catalog. builder: of the
+ * scheme of lists, with a root. name: of the list, for messages. label_dtype: MR_DTYPE_DEFAULT
+ * derives it from the labels. extra: the members whose paths follow the label in each line.
  */
-mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype,
-                       const struct mr_extra_list *extra, int fds[MR_CATALOG_N_FDS],
-                       mr_error *error);
+mr_status mr_list_scan(struct mr_catalog_builder *builder, const char *name, size_t len,
+                       mr_dtype label_dtype, const struct mr_extra_list *extra,
+                       int fds[MR_CATALOG_N_FDS], mr_error *error);
+/*
+ * Open the root, and scan as above. name: path of the list, in whose folder relative paths start.
+ */
+mr_status mr_list_scan_beside(const char *name, size_t len, mr_dtype label_dtype,
+                              const struct mr_extra_list *extra, int fds[MR_CATALOG_N_FDS],
+                              mr_error *error);
 
 /* The same for n >= 1 paths and their labels. labels NULL: every label is 0. */
 mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t n,
@@ -25,7 +33,6 @@ mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t 
  * Open the folder of the list, where relative paths start. In messages it is as the user wrote it,
  * with its slash, or "".
  */
-struct mr_catalog_builder;
 mr_status mr_list_open_root(const char *path, struct mr_catalog_builder *builder, int *fd_out,
                             mr_error *error);
 

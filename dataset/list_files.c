@@ -13,41 +13,12 @@
 #include <unistd.h>
 
 #include "base/shared_memory.h"
+#include "dataset/list_line.h"
 
 /* The name in messages and in /proc/PID/maps. */
 #define NAME "millrace-files"
 
-/* Written before a path that begins with '#', which would look like the line of class names. */
-#define BEFORE_HASH "./"
-
 enum { LABEL_BYTES = sizeof "\t-9223372036854775808\n" };
-
-/* The letter that follows the backslash in the escape of c; NUL if c needs no escape. */
-static char find_escape(char c)
-{
-    return c == '\t' ? 't' : c == '\n' ? 'n' : c == '\\' ? '\\' : '\0';
-}
-
-/* Write the path, escaped, and return its length. With text NULL it only measures. */
-static size_t write_path(const char *path, char *text)
-{
-    size_t len = 0;
-    if (*path == '#') {
-        if (text)
-            memcpy(text, BEFORE_HASH, strlen(BEFORE_HASH));
-        len = strlen(BEFORE_HASH);
-    }
-    for (const char *c = path; *c; c++) {
-        char escape = find_escape(*c);
-        if (text && escape)
-            text[len] = '\\';
-        len += escape != '\0';
-        if (text)
-            text[len] = escape ? escape : *c;
-        len++;
-    }
-    return len;
-}
 
 static size_t write_label(const int64_t *labels, int64_t i, char text[LABEL_BYTES])
 {
@@ -63,11 +34,11 @@ static mr_status measure_text(const char *const *paths, const int64_t *labels, i
         if (!paths[i] || !*paths[i])
             return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " is %s", i,
                                 paths[i] ? "empty" : "NULL");
-        size_t most = MR_CATALOG_PATH - 1 - (*paths[i] == '#' ? strlen(BEFORE_HASH) : 0);
+        size_t most = MR_CATALOG_PATH - 1 - (*paths[i] == '#' ? strlen("./") : 0);
         if (strlen(paths[i]) > most)
             return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " has more than %zu bytes",
                                 i, most);
-        *len_out += write_path(paths[i], NULL) + write_label(labels, i, label);
+        *len_out += mr_list_line_write_path(paths[i], NULL) + write_label(labels, i, label);
     }
     return MR_OK;
 }
@@ -81,7 +52,7 @@ static mr_status write_text(const char *const *paths, const int64_t *labels, int
         return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes for paths", len);
     char *at = text;
     for (int64_t i = 0; i < n; i++) {
-        at += write_path(paths[i], at);
+        at += mr_list_line_write_path(paths[i], at);
         size_t len_label = write_label(labels, i, label);
         memcpy(at, label, len_label);
         at += len_label;
@@ -102,5 +73,5 @@ mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t 
     if (status == MR_OK)
         status = write_text(paths, labels, n, len, fds_out[MR_CATALOG_FD_NAMES], error);
     const struct mr_extra_list none = {0};
-    return status == MR_OK ? mr_list_scan(NAME, len, MR_I64, &none, fds_out, error) : status;
+    return status == MR_OK ? mr_list_scan_beside(NAME, len, MR_I64, &none, fds_out, error) : status;
 }

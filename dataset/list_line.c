@@ -85,6 +85,30 @@ int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_
     return n > 0 ? 0 : -EINVAL;
 }
 
+/* The letter that follows the backslash in the escape of c; NUL if c needs no escape. */
+static char find_escape(char c)
+{
+    return c == '\t' ? 't' : c == '\n' ? 'n' : c == '\\' ? '\\' : '\0';
+}
+
+size_t mr_list_line_write_path(const char *path, char *text_out)
+{
+    static const char before_hash[] = "./";
+    size_t len = *path == '#' ? strlen(before_hash) : 0;
+    if (text_out)
+        memcpy(text_out, before_hash, len);
+    for (const char *c = path; *c; c++) {
+        char escape = find_escape(*c);
+        if (text_out && escape)
+            text_out[len] = '\\';
+        len += escape != '\0';
+        if (text_out)
+            text_out[len] = escape ? escape : *c;
+        len++;
+    }
+    return len;
+}
+
 /* A cursor over the numbers of a label. */
 struct numbers {
     const char *next;

@@ -36,6 +36,12 @@ bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_
  */
 int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH]);
 
+/*
+ * Write a path with its escapes and return the length. "./" is written before a '#', which would
+ * look like the line of class names. text_out NULL: only measure.
+ */
+size_t mr_list_line_write_path(const char *path, char *text_out);
+
 /* The number of further paths. */
 uint64_t mr_list_line_n_further(const struct mr_list_line *line);
 /*

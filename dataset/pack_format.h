@@ -82,7 +82,8 @@ struct mr_pack_marks {
 /* What a batch knows of a further member; as in struct mr_extra. */
 struct mr_pack_member_kind {
     char name[MR_EXTRA_NAME];
-    uint64_t max_bytes;
+    uint32_t max_bytes;
+    uint32_t is_boxes; /* 1: it is kind.boxes */
 };
 
 /*

@@ -118,11 +118,13 @@ static mr_status add_members(const struct opening *opening, struct mr_sample_kin
     for (uint32_t i = 0; i < mr_pack_index_n_members(&opening->index); i++) {
         char name[sizeof members[i].name + 1] = "";
         memcpy(name, members[i].name, sizeof members[i].name);
-        if (!mr_extra_add(&list, name, members[i].max_bytes))
+        if (!mr_extra_add(&list, name, members[i].max_bytes) || members[i].is_boxes > 1)
             return mr_error_set(error, MR_ERR_DAMAGED,
-                                "%s: member %" PRIu32 " is called '%s' and has up to %" PRIu64
-                                " bytes",
-                                opening->path, i, name, members[i].max_bytes);
+                                "%s: member %" PRIu32 " is called '%s' and has up to %" PRIu32
+                                " bytes of kind %" PRIu32,
+                                opening->path, i, name, members[i].max_bytes, members[i].is_boxes);
+        if (members[i].is_boxes)
+            kind->boxes = i + 1;
     }
     mr_extra_declare(&list, kind);
     return MR_OK;

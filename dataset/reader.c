@@ -273,12 +273,12 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
         part->want = want;
         if (want->max_bytes > MAX_SAMPLE_BYTES)
             want->max_bytes = MAX_SAMPLE_BYTES;
-        if (want->extent.len > 0)
+        if (want->extent.len > 0 && want->extent.file != MR_FILE_CATALOG)
             reader->ops->begin(reader, part);
-        else if (mr_reader_reserve(part, 0) == 0)
+        else if (want->extent.len == 0 && mr_reader_reserve(part, 0) == 0)
             mr_reader_finish(reader, part, MR_OK, 0);
         else
-            mr_reader_push_slow(reader, part); /* it reports the error */
+            mr_reader_push_slow(reader, part); /* it copies the bytes, or reports the error */
     }
 }
 

@@ -71,7 +71,8 @@ uint32_t mr_reader_n_pending(const struct mr_reader *reader);
 
 /*
  * Start reading the parts of a sample; index is for messages. It cannot fail: errors are reported
- * by reap. A part with len 0 gives 0 bytes and opens no file.
+ * by reap. A part with len 0, or with its
+ * bytes in the catalog, opens no file.
  */
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
                       const struct mr_part_list *list);

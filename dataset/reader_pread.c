@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -190,6 +191,17 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_part *p
     return MR_OK;
 }
 
+static mr_status copy_part(struct mr_reader *reader, struct mr_reader_part *part,
+                           const uint8_t *bytes)
+{
+    size_t len = (size_t)part->want->extent.len;
+    if (mr_reader_reserve(part, len) != 0)
+        return fail_memory(reader, part, len);
+    memcpy(part->bytes, bytes, len);
+    part->len = len;
+    return MR_OK;
+}
+
 /*
  * Returns a descriptor from the cache if samples share the file and the cache has room; otherwise a
  * descriptor for this read alone. size_out may be NULL.
@@ -225,6 +237,9 @@ static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part
         return fail_large(reader, part, extent->len);
     if (extent->len == 0)
         return MR_OK;
+    const uint8_t *memory = mr_catalog_memory(reader->catalog, extent);
+    if (memory)
+        return copy_part(reader, part, memory);
     int fd = open_part(reader, part, &cached, to_end ? &size : NULL);
     if (fd == -ENOENT && mr_reader_may_lack(reader, part))
         return MR_OK;

@@ -112,6 +112,20 @@ static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *
     }
 }
 
+/* Members whose bytes are in the catalog. */
+static void add_known_members(struct mr_digest *digest, const struct mr_catalog *catalog)
+{
+    struct mr_extent members[MR_MAX_MEMBERS];
+    for (int64_t i = 0; i < mr_catalog_count(catalog); i++) {
+        mr_catalog_members(catalog, i, members);
+        for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
+            const uint8_t *bytes = mr_catalog_memory(catalog, &members[k]);
+            if (bytes)
+                mr_digest_add(digest, bytes, (size_t)members[k].len);
+        }
+    }
+}
+
 struct label_file {
     int fd; /* -1: no file is open */
     uint64_t file;
@@ -210,6 +224,8 @@ static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
         return false;
     add_names(digest, catalog, scratch->path);
     add_sizes(digest, catalog, scratch->path);
+    if (mr_catalog_kind(catalog)->boxes > 0)
+        add_known_members(digest, catalog);
     if (mr_catalog_loose_files(catalog) || mr_catalog_kind(catalog)->encoded)
         add_known_labels(digest, catalog, scratch->label);
     else

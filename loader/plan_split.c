@@ -34,11 +34,12 @@ static mr_status check_images(const struct mr_plan *plan, const mr_loader_option
 static mr_status check_mask(const struct mr_plan *plan, mr_error *error)
 {
     const struct mr_sample_kind *kind = &plan->kind;
-    if (!plan->mask.is_used || (kind->encoded && kind->n_extra > 0 && kind->extra[0].max_bytes > 0))
+    if (!plan->mask.is_used ||
+        (kind->encoded && kind->n_extra > 0 && kind->extra[0].max_bytes > 0 && kind->boxes != 1))
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID,
-                        "mask cannot be applied: the samples have no further member; name one with "
-                        "extra= or keep=");
+                        "mask cannot be applied: the samples have no further member that is an "
+                        "image; name one with extra= or keep=");
 }
 
 static mr_status compile_view(mr_dataset *dataset, const mr_transform *transform,

@@ -242,6 +242,9 @@ static void digest_members(const struct mr_pack_job *job, int64_t index, struct 
                        mr_catalog_path(job->catalog, members[k].file, path) == 0;
         mr_digest_add_u64(digest, members[k].len);
         mr_digest_add_text(digest, is_file ? path : "");
+        const uint8_t *memory = mr_catalog_memory(job->catalog, &members[k]);
+        if (memory)
+            mr_digest_add(digest, memory, (size_t)members[k].len);
     }
 }
 

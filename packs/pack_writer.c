@@ -320,7 +320,8 @@ static mr_status make_begin(const struct mr_pack_writer_options *options, struct
     assert(kind->n_extra <= MR_MAX_MEMBERS);
     for (uint32_t k = 0; k < kind->n_extra; k++) {
         memcpy(begin.members[k].name, kind->extra[k].name, sizeof begin.members[k].name);
-        begin.members[k].max_bytes = kind->extra[k].max_bytes;
+        begin.members[k].max_bytes = (uint32_t)kind->extra[k].max_bytes;
+        begin.members[k].is_boxes = kind->boxes == k + 1;
     }
     mr_status status = check_options(options, align, error);
     if (status == MR_OK)

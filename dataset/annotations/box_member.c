@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dataset/annotations/annotation.h"
+#include "dataset/annotations/voc_xml.h"
 #include "dataset/annotations/yolo_label.h"
 
 static mr_status read_rows(const struct mr_annotation *annotation, struct mr_box_list *list,
@@ -31,5 +32,6 @@ mr_status mr_box_member_read(const struct mr_catalog *catalog, int64_t index, co
     mr_box_list_clear(list_out);
     if (len >= MR_BOX_ROWS_HEAD && memcmp(bytes, MR_BOX_ROWS_MAGIC, MR_BOX_ROWS_HEAD) == 0)
         return read_rows(&annotation, list_out, error);
-    return mr_yolo_label_parse(&annotation, list_out, error);
+    return len > 0 && bytes[0] == '<' ? mr_voc_xml_parse(&annotation, list_out, error)
+                                      : mr_yolo_label_parse(&annotation, list_out, error);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The boxes of a sample, from the bytes of its member kind.boxes. The first bytes tell the format:
- * rows of struct mr_box_row after MR_BOX_ROWS_MAGIC, or the lines of a darknet label file.
+ * rows of struct mr_box_row after MR_BOX_ROWS_MAGIC, an annotation of VOC that begins with '<', or
+ * the lines of a darknet label file.
  */
 #ifndef DATASET_ANNOTATIONS_BOX_MEMBER_H
 #define DATASET_ANNOTATIONS_BOX_MEMBER_H

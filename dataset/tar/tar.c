@@ -5,7 +5,6 @@
  */
 #include "dataset/tar/tar.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,22 +12,19 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/regular_file.h"
 #include "base/words.h"
 #include "dataset/catalog_build.h"
-#include "dataset/file.h"
 #include "dataset/extra.h"
+#include "dataset/kind_text.h"
 #include "dataset/spec.h"
 #include "dataset/tar/tar_jobs.h"
 #include "dataset/tar/tar_shards.h"
-
-enum { MAX_CLASSES_BYTES = 64 << 20 };
 
 struct opening {
     const mr_dataset_options *options;
     struct mr_tar_source source;
     struct mr_tar_recipe recipe;
-    enum mr_tar_index_place index_place;
+    enum mr_index_place index_place;
     const char *classes;           /* path of the file with the class names; NULL: none */
     struct mr_bytes paths;         /* paths of the shards as written, NUL-terminated */
     struct mr_bytes offs;          /* size_t: where the part of each path below the root begins */
@@ -88,25 +84,6 @@ static mr_status take_keep(struct mr_spec *spec, struct mr_tar_recipe *recipe, m
     return status;
 }
 
-static mr_status take_index_place(struct mr_spec *spec, enum mr_tar_index_place *place_out,
-                                  mr_error *error)
-{
-    static const char *const words[] = {[MR_TAR_INDEX_AUTO] = "auto",
-                                        [MR_TAR_INDEX_BESIDE] = "beside",
-                                        [MR_TAR_INDEX_CACHE] = "cache",
-                                        [MR_TAR_INDEX_NONE] = "none"};
-    const char *text = mr_spec_take(spec, "index");
-    if (!text)
-        return MR_OK;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        *place_out = (enum mr_tar_index_place)i;
-        if (mr_word_is(text, words[i]))
-            return MR_OK;
-    }
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "index '%s' of tar is none of auto, beside, cache, none", text);
-}
-
 static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_error *error)
 {
     if (take_images(spec, &opening->recipe, error) < 0 ||
@@ -114,7 +91,7 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
         take_keep(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
-    mr_status status = take_index_place(spec, &opening->index_place, error);
+    mr_status status = mr_index_place_take(spec, &opening->index_place, error);
     return status < 0 ? status : mr_spec_finish(spec, "image, label, keep, classes, index", error);
 }
 
@@ -205,50 +182,11 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
     return status;
 }
 
-static mr_status add_classes(struct opening *opening, char *text, size_t len, mr_error *error)
-{
-    mr_status status = MR_OK;
-    if (memchr(text, '\0', len))
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s holds a zero byte", opening->classes);
-    for (char *rest = text, *line; status == MR_OK && (line = strsep(&rest, "\n"));) {
-        line[strcspn(line, "\r")] = '\0';
-        if (*line || rest) /* not the empty text after the last newline */
-            status = mr_catalog_builder_class(&opening->builder, line, error);
-    }
-    return status;
-}
-
-/* Read the class names, one per line. */
-static mr_status read_classes(struct opening *opening, mr_error *error)
-{
-    if (!opening->classes)
-        return MR_OK;
-    int fd = mr_regular_file_open(AT_FDCWD, opening->classes, O_RDONLY, NULL);
-    if (fd < 0)
-        return mr_regular_file_fail(error, -fd, "cannot open the class names %s", opening->classes);
-    size_t len = 0;
-    char *text = malloc(MAX_CLASSES_BYTES + 1);
-    mr_status status = text ? MR_OK : mr_error_memory(error, MAX_CLASSES_BYTES + 1);
-    int rc = text ? mr_file_read_at(fd, 0, text, MAX_CLASSES_BYTES + 1, &len) : 0;
-    if (rc < 0)
-        status =
-            mr_error_os(error, MR_ERR_IO, -rc, "cannot read the class names %s", opening->classes);
-    else if (len > MAX_CLASSES_BYTES)
-        status = mr_error_set(error, MR_ERR_IO, "%s has more than %d bytes", opening->classes,
-                              MAX_CLASSES_BYTES);
-    if (status == MR_OK) {
-        text[len] = '\0';
-        status = add_classes(opening, text, len, error);
-    }
-    free(text);
-    close(fd);
-    return status;
-}
-
 static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *error)
 {
     struct mr_catalog_header *header = &opening->builder.header;
-    mr_status status = read_classes(opening, error);
+    mr_status status =
+        opening->classes ? mr_kind_text_names(&opening->builder, opening->classes, error) : MR_OK;
     if (status == MR_OK)
         status = mr_tar_jobs_run(&opening->source, take_shard, opening, error);
     if (status == MR_OK && header->n_samples == 0)

@@ -38,7 +38,7 @@ static mr_status find_members(const struct mr_tar_source *source, const char *pa
 {
     bool used = false;
     mr_status status = MR_OK;
-    if (source->index_place != MR_TAR_INDEX_NONE)
+    if (source->index_place != MR_INDEX_NONE)
         status = mr_tar_wds_read(source->root, path, st, file, events, &used, error);
     return status < 0 || used ? status : mr_tar_scan(file, events, error);
 }

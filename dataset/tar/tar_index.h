@@ -12,7 +12,7 @@ struct mr_tar_source {
     const char *written; /* the prefix of a path in messages: the folder as the user wrote it, with
                             its slash, or "" */
     const struct mr_tar_recipe *recipe;
-    enum mr_tar_index_place index_place;
+    enum mr_index_place index_place;
     const char *paths; /* NUL-terminated, relative to root */
     const size_t *offs;
     uint64_t n;

@@ -5,22 +5,14 @@
 
 #include <sys/stat.h>
 
+#include "dataset/index_place.h"
 #include "dataset/tar/tar_group.h"
-
-/* Where index files are read and written. */
-enum mr_tar_index_place {
-    MR_TAR_INDEX_AUTO, /* beside the shard; if that folder cannot be written, in the cache folder of
-                          the user */
-    MR_TAR_INDEX_BESIDE, /* ".SHARD.HASH.millrace" */
-    MR_TAR_INDEX_CACHE,  /* "$XDG_CACHE_HOME/millrace/HASH.millrace", or below ~/.cache */
-    MR_TAR_INDEX_NONE,   /* nowhere; an index of wds2idx is not read either */
-};
 
 /*
  * Load the index file of the shard `path` below root. It must have this recipe, and the size and
  * modification time in st. False: there is no such file, and samples_out is empty.
  */
-bool mr_tar_index_file_load(enum mr_tar_index_place index_place, int root, const char *path,
+bool mr_tar_index_file_load(enum mr_index_place index_place, int root, const char *path,
                             const struct stat *st, const struct mr_tar_recipe *recipe,
                             struct mr_tar_samples *samples_out);
 
@@ -29,7 +21,7 @@ bool mr_tar_index_file_load(enum mr_tar_index_place index_place, int root, const
  * changed less than two seconds ago is not saved: it could change again without a new modification
  * time.
  */
-void mr_tar_index_file_save(enum mr_tar_index_place index_place, int root, const char *path,
+void mr_tar_index_file_save(enum mr_index_place index_place, int root, const char *path,
                             const struct stat *st, const struct mr_tar_recipe *recipe,
                             const struct mr_tar_samples *samples);
 

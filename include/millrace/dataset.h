@@ -49,6 +49,14 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
  *                   [&label_bytes=][&label_dtype=][&label_shape=]
  *                          records of fixed size
+ *   voc:ROOT[?set=train&task=detection|segmentation&year=2012&names=FILE]
+ *                          images of a VOC challenge in the order of torchvision's classes, with a
+ *                          member `boxes` (XML) or `mask` (PNG); labels are 0
+ *   coco:IMAGES?annotations=FILE[&crowd=keep|drop&empty=keep|drop&labels=category|dense]
+ *                   [&coco_reference=train|val&index=]
+ *                          images by ascending id, which is the label, with a member `boxes`
+ *   yolo:LIST[?names=FILE&labels=folder|beside&root=DIR]
+ *                          darknet's list of images, with a member `boxes` (the label file)
  *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&keep=SUFFIX:BYTES,...&classes=FILE&index=]
  *                          images in tar files, as WebDataset writes them; names of shards may have
  *                          {000..099} and *

@@ -63,6 +63,8 @@ OUTSIDE = {
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
     "tiffio.h": ["transforms/formats/tiff_file.c"],
     "gd*.h": ["tools/sheet.c"],
+    "expat.h": ["dataset/annotations/voc_xml.c"],
+    "yajl_*.h": ["dataset/annotations/coco_json.c"],
     "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],
     "cpuid.h": ["base/cpu.c"],
     "simde/*": ["transforms/simd/simd_avx2.h"],

@@ -30,12 +30,14 @@ for name in dataset_kind reader; do
         fail "$name.patch: $(cat "$work/log")"
 done
 
-# What the patched CMakeLists.txt names, with the stand-in for io_uring.
-names=$(sed -n '/^set(sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/]*\.c')
-sources="extended.c dataset/reader_uring_absent.c $(echo base/*.c)"
+# What the patched CMakeLists.txt names, with the stand-ins for outside libraries.
+names=$(sed -n '/^set([a-z_]*sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/]*\.c')
+sources="extended.c dataset/reader_uring_absent.c dataset/annotations/voc_xml_absent.c"
+sources="$sources dataset/annotations/coco_json_absent.c"
+sources="$sources $(echo base/*.c)"
 for name in $names; do sources="$sources dataset/$name"; done
 case $sources in
-*dataset/flat.c*dataset/reader_slow.c*) ;;
+*dataset/reader_slow.c*dataset/flat.c*) ;;
 *) fail "CMakeLists.txt does not name the new files" ;;
 esac
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens darknet's train.txt: each line is the path of an image, from which that of its label file
+ * is made.
+ */
+#include "dataset/annotations/yolo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/words.h"
+#include "dataset/annotations/annotated_list.h"
+#include "dataset/kind_text.h"
+#include "dataset/spec.h"
+
+enum { MAX_LIST_BYTES = 1 << 30 };
+
+struct opening {
+    const char *path;
+    const char *root;  /* where relative paths start; "": the working directory */
+    const char *names; /* path of the file with the class names; NULL: none */
+    bool beside;       /* label files are beside the images */
+    struct mr_annotated_list list;
+};
+
+static bool is_folder_of_images(const char *name, size_t len)
+{
+    return (len == 6 && memcmp(name, "images", len) == 0) ||
+           (len == 10 && memcmp(name, "JPEGImages", len) == 0);
+}
+
+/* The last folder of the path with one of these names; NULL: none. */
+static const char *find_images(const char *path, size_t *len_out)
+{
+    const char *found = NULL, *slash;
+    for (const char *name = path; (slash = strchr(name, '/')); name = slash + 1) {
+        if (!is_folder_of_images(name, (size_t)(slash - name)))
+            continue;
+        found = name;
+        *len_out = (size_t)(slash - name);
+    }
+    return found;
+}
+
+/* The path of an image, which is the label's up to its folder and its ending. */
+static bool make_label_path(const char *image, bool beside, char label_out[MR_CATALOG_PATH])
+{
+    size_t images_len = 0;
+    const char *images = beside ? NULL : find_images(image, &images_len);
+    const char *rest = images ? images + images_len : image;
+    const char *base = strrchr(rest, '/'), *dot = strrchr(base ? base : rest, '.');
+    int n = snprintf(label_out, MR_CATALOG_PATH, "%.*s%s%.*s.txt",
+                     images ? (int)(images - image) : 0, image, images ? "labels" : "",
+                     (int)(dot ? (size_t)(dot - rest) : strlen(rest)), rest);
+    return n > 0 && n < MR_CATALOG_PATH;
+}
+
+static mr_status add_samples(struct opening *opening, char *text, mr_error *error)
+{
+    mr_status status = MR_OK;
+    char label[MR_CATALOG_PATH], *line;
+    while (status == MR_OK && (line = mr_kind_text_line(&text))) {
+        if (!*line)
+            continue;
+        if (!make_label_path(line, opening->beside, label))
+            return mr_error_set(error, MR_ERR_DAMAGED,
+                                "%s: the path of the labels of %.100s... has more than 4095 bytes",
+                                opening->path, line);
+        status = mr_annotated_list_add(&opening->list, line, 0, label, error);
+    }
+    return status;
+}
+
+static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_error *error)
+{
+    const char *labels = mr_spec_take(spec, "labels"), *root = mr_spec_take(spec, "root");
+    opening->path = spec->paths[0];
+    opening->root = root ? root : "";
+    opening->names = mr_spec_take(spec, "names");
+    opening->beside = labels && mr_word_is(labels, "beside");
+    if (labels && !opening->beside && !mr_word_is(labels, "folder"))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "labels '%s' of yolo is neither folder nor beside", labels);
+    return mr_spec_finish(spec, "labels, names, root", error);
+}
+
+static mr_status open_list(struct opening *opening, int fds[MR_CATALOG_N_FDS], mr_error *error)
+{
+    struct mr_bytes text = {0};
+    mr_status status = mr_annotated_list_init(&opening->list, opening->root, "boxes",
+                                              MR_ANNOTATED_LIST_BOXES, fds, error);
+    struct mr_catalog_builder *builder = &opening->list.builder;
+    builder->header.may_lack = 1;
+    builder->header.kind.boxes = 1;
+    if (status == MR_OK && opening->names)
+        status = mr_kind_text_names(builder, opening->names, error);
+    if (status == MR_OK)
+        status = mr_kind_text_read(opening->path, "the list", MAX_LIST_BYTES, &text, error);
+    if (status == MR_OK)
+        status = add_samples(opening, (char *)text.data, error);
+    mr_bytes_fini(&text);
+    return status < 0 ? status
+                      : mr_annotated_list_finish(&opening->list, opening->path, fds, error);
+}
+
+mr_status mr_yolo_open(struct mr_spec *spec, const mr_dataset_options *options,
+                       int fds_out[MR_CATALOG_N_FDS], mr_error *error)
+{
+    (void)options;
+    struct opening opening;
+    mr_status status = take_keys(spec, &opening, error);
+    if (status < 0)
+        return status;
+    status = open_list(&opening, fds_out, error);
+    mr_annotated_list_fini(&opening.list);
+    return status;
+}
