@@ -7,6 +7,7 @@
 #include "transforms/call_text.h"
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_warp.h"
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
@@ -225,6 +226,7 @@ static void put_image_calls(struct listing *l, const struct mr_geometry_step *st
             put_mixture_part(l, call);
         else
             put_call(l, &text);
+        mr_image_warp_size(call, &l->image.width, &l->image.height);
         if (call->kind == MR_CALL_GRAYSCALE && call->args[0] == 1.0)
             l->image.n_channels = 1;
     }

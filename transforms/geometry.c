@@ -11,6 +11,7 @@
 
 #include "transforms/axis.h"
 #include "transforms/geometry_detection.h"
+#include "transforms/image_ops/image_warp.h"
 #include "transforms/image_params.h"
 
 #include <math.h>
@@ -45,6 +46,12 @@ static struct mr_stage *last_stage(struct mr_geometry *g)
 static bool is_resampled(const struct mr_stage *s)
 {
     return s->resized_width != s->source.width || s->resized_height != s->source.height;
+}
+
+static bool is_expanded(const struct mr_stage *s)
+{
+    return s->n_calls > 0 &&
+           (s->called_width != s->window.width || s->called_height != s->window.height);
 }
 
 static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
@@ -408,9 +415,10 @@ static void end_calls(struct mr_geometry *g)
 {
     const struct mr_stage *s = last_stage(g);
     if (s->n_calls > 0)
-        add_stage(g, s->window.width, s->window.height);
+        add_stage(g, s->called_width, s->called_height);
 }
 
+/* A call that changes the size is the last one of its stage. */
 static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng,
                        struct mr_geometry *g, struct mr_geometry_step *step)
 {
@@ -422,6 +430,13 @@ static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_r
                          &g->calls);
     s->n_calls = g->calls.n - s->first_call;
     step->n_calls = g->calls.n - step->first_call;
+    uint32_t width = (uint32_t)step->width, height = (uint32_t)step->height;
+    if (step->n_calls > 0)
+        mr_image_warp_size(&g->calls.calls[g->calls.n - 1], &width, &height);
+    s->called_width = width;
+    s->called_height = height;
+    if (width != step->width || height != step->height)
+        end_calls(g);
 }
 
 static void find_need(struct mr_stage *s)
@@ -454,7 +469,7 @@ static void find_need(struct mr_stage *s)
 static struct mr_box find_crop(const struct mr_geometry *g)
 {
     uint32_t i = 0;
-    while (i + 1 < g->n_stages && !is_resampled(&g->stages[i]))
+    while (i + 1 < g->n_stages && !is_resampled(&g->stages[i]) && !is_expanded(&g->stages[i]))
         i++;
     const struct mr_stage *s = &g->stages[i];
     struct mr_box crop = is_resampled(s) ? s->source : s->window;
@@ -541,7 +556,8 @@ static bool sets_size(const struct mr_op *op)
 bool mr_geometry_draws_size(const struct mr_op *op)
 {
     return op->kind == MR_OP_RANDOM_RESIZE || op->kind == MR_OP_RANDOM_SHORTEST_SIZE ||
-           op->kind == MR_OP_SCALE_JITTER || op->kind == MR_OP_RANDOM_ZOOM_OUT;
+           op->kind == MR_OP_SCALE_JITTER || op->kind == MR_OP_RANDOM_ZOOM_OUT ||
+           (op->kind == MR_OP_IMAGE && mr_image_op_draws_size(op->image_op, op->args));
 }
 
 /* Can the operation be applied to an image of that size? */

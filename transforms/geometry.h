@@ -31,6 +31,8 @@ struct mr_stage {
     bool vflip;
     uint32_t first_call; /* the calls on the output */
     uint32_t n_calls;
+    int64_t called_width; /* of the output after the calls, if there are any */
+    int64_t called_height;
 };
 
 /* An operation adds at most one stage, and there is always a first stage. */

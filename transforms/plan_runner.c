@@ -7,7 +7,6 @@
  */
 #include "transforms/plan_runner.h"
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
@@ -176,6 +175,14 @@ static mr_status run_stage(struct mr_plan_runner *runner, struct run *run,
     return status;
 }
 
+/* Of a stage's output before and after its calls, whichever has more. */
+static uint64_t count_pixels(const struct mr_stage *stage)
+{
+    uint64_t before = (uint64_t)stage->window.width * (uint64_t)stage->window.height;
+    uint64_t after = (uint64_t)stage->called_width * (uint64_t)stage->called_height;
+    return after > before ? after : before;
+}
+
 /* Run the calls on a stage's output. */
 static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
                            const struct mr_stage *stage, struct mr_image *image)
@@ -186,7 +193,7 @@ static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
     mr_status status = MR_OK;
     uint32_t n_spares = mr_image_call_count_spares(calls, stage->n_calls);
     if (n_spares)
-        status = mr_scratch_reserve(spare, (size_t)image->width * image->height,
+        status = mr_scratch_reserve(spare, count_pixels(stage),
                                     (size_t)image->n_channels * n_spares, run->error);
     if (status == MR_OK)
         status = mr_image_call_run(calls, stage->n_calls, image, n_spares ? spare->memory : NULL,
@@ -207,13 +214,13 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run,
     struct mr_stage *next = &runner->geometry.stages[i + 1];
     struct mr_scratch *image = &runner->image[run->free_image];
     uint32_t channels = run->channels;
-    uint64_t n_pixels;
-    if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height,
-                            &n_pixels) ||
-        n_pixels > runner->limits.max_pixels)
+    uint64_t n_pixels = count_pixels(stage); /* no side is above 2 * MR_MAX_RESIZED */
+    bool is_larger = n_pixels > (uint64_t)stage->window.width * (uint64_t)stage->window.height;
+    if (n_pixels > runner->limits.max_pixels)
         return mr_error_set(run->error, MR_ERR_DAMAGED,
                             "image becomes %lldx%lld pixels; the limit is %llu pixels",
-                            (long long)stage->window.width, (long long)stage->window.height,
+                            (long long)(is_larger ? stage->called_width : stage->window.width),
+                            (long long)(is_larger ? stage->called_height : stage->window.height),
                             (unsigned long long)runner->limits.max_pixels);
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)

@@ -40,9 +40,12 @@ def center_of(center):
     return None if center[0] is None else center
 
 
-def rotate(image, angle, interpolation, r, g, b, x, y):
-    return F.rotate(image, angle, MODES[interpolation], False, center_of((x, y)),
-                    fill_of(image, (r, g, b)))
+def rotate_by(expand):
+    def rotate(image, angle, interpolation, r, g, b, x, y):
+        return F.rotate(image, angle, MODES[interpolation], expand, center_of((x, y)),
+                        fill_of(image, (r, g, b)))
+
+    return rotate
 
 
 def affine_of(functional):
@@ -156,7 +159,8 @@ def perspectives():
 
 
 CALLS = {
-    "rotate": (rotate, list(map(list, [*rotations(), *policy_rotations()]))),
+    "rotate": (rotate_by(False), list(map(list, [*rotations(), *policy_rotations()]))),
+    "rotate expand": (rotate_by(True), list(map(list, rotations()))),
     "affine": (affine_of(F), list(map(list, [*affines(), *policy_affines(), *apart()]))),
     "v2.affine": (affine_of(v2.functional), list(map(list, [*affines(), *apart()]))),
     "PIL.transform": (perspective, list(map(list, perspectives()))),

@@ -137,6 +137,8 @@ class Maker:
         ]
         if not self.is_fixed:
             made += [
+                lambda: [T.RandomRotation(180, self.mode(), True, fill=self.fill()),
+                         T.CenterCrop(size)],
                 lambda: [T.RandomResizedCrop(size, self.span(0.1, 1), interpolation=self.mode())],
                 lambda: [T.RandomCrop(size, pad_if_needed=True, **self.padding())],
                 lambda: [T.RandomCrop(size, [30, 25, 31, 20], **self.padding())

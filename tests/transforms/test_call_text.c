@@ -122,14 +122,12 @@ static void brief_calls_have_numbers_and_boxes(void **state)
         {.kind = MR_CALL_HUE, .args = {-0.25}},
         {.kind = MR_CALL_GAUSSIAN_BLUR, .args = {23, (double)0.7f}},
         {.kind = MR_CALL_ROTATE, .args = {-13.5, MR_BICUBIC, 1, 2, 3, NAN, NAN}},
+        {.kind = MR_CALL_ROTATE_EXPAND, .args = {90, MR_NEAREST, 1, 2, 3, NAN, NAN}},
         {.kind = MR_CALL_AFFINE, .args = {0, -3, 4, 1, 0.5, 0, MR_NEAREST, 0, 0, 0, 7, 8}},
         {.kind = MR_CALL_PERSPECTIVE, .args = {1, 0, 0, 0, 1, 0, 0, 0, MR_BILINEAR}},
     };
-    static const char *const want[] = {"equalize",
-                                       "hue -0.25",
-                                       "gaussian_blur 23 0.7",
-                                       "rotate -13.5",
-                                       "affine 0 -3:4 1 0.5:0 7:8",
+    static const char *const want[] = {"equalize",     "hue -0.25", "gaussian_blur 23 0.7",
+                                       "rotate -13.5", "rotate 90", "affine 0 -3:4 1 0.5:0 7:8",
                                        "PIL.transform"};
     for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const struct mr_call_text text = mr_call_text_of(&calls[i]);

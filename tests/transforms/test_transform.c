@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The builder checks its arguments, the text forms have their meaning, and errors name the place.
- */
+/* The builder checks its arguments, texts have their meaning, and errors name the place. */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/reference.h"
 #include "transforms/transform.h"
@@ -304,6 +302,7 @@ static void errors_name_the_place(void **state)
         {"train:1:2:3", 7, "height:width"},
         {"train:1:2:3:4:5", 7, "height:width"},
         {"eval:224", 9, "two sizes"},
+        {"random_order(rotation(9,expand=1))", 14, "inside a structure images keep their size"},
         {"random_shortest_size", 1, "sizes, as 480:512:544, are expected"},
         {"random_shortest_size(20:0)", 22, "a size from 1 to 65535"},
         {"random_shortest_size(1:2:3:4:5:6:7:8:9:1:2:3:4:5:6:7:8)", 54, "at most sixteen"},

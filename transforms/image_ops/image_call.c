@@ -36,6 +36,13 @@
         .make = (maker)                                                                            \
     }
 
+#define ROTATE_ARGS                                                                                \
+    FACTOR("angle", 0), {.name = "interpolation", .kind = MR_ARG_FILTER},                          \
+        {.name = "fill", .kind = MR_ARG_FILL},                                                     \
+    {                                                                                              \
+        .name = "center", .n = 2, .optional = true                                                 \
+    }
+
 const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_INVERT] = {.name = "invert", .table = mr_image_table_invert},
     [MR_CALL_POSTERIZE] =
@@ -79,12 +86,7 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur",
                                    .args = {FACTOR("radius", 0)},
                                    .make = mr_image_box_blur_make},
-    [MR_CALL_ROTATE] = {.name = "rotate",
-                        .args = {FACTOR("angle", 0),
-                                 {.name = "interpolation", .kind = MR_ARG_FILTER},
-                                 {.name = "fill", .kind = MR_ARG_FILL},
-                                 {.name = "center", .n = 2, .optional = true}},
-                        .make = mr_image_warp_rotate},
+    [MR_CALL_ROTATE] = {.name = "rotate", .args = {ROTATE_ARGS}, .make = mr_image_warp_rotate},
     [MR_CALL_AFFINE] = AFFINE("affine", true, mr_image_warp_affine),
     [MR_CALL_PERSPECTIVE] = {.name = "PIL.transform",
                              .args = {{.name = "size", .kind = MR_ARG_SIZE},
@@ -136,6 +138,10 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_MIX_START] = {.name = "augmix", .args = {{.name = "weight"}}, .mixes = true},
     [MR_CALL_MIX_CHAIN] = {.name = "chain", .args = {{.name = "weight"}}, .mixes = true},
     [MR_CALL_MIX_END] = {.name = "sum", .mixes = true},
+    [MR_CALL_ROTATE_EXPAND] = {.name = "rotate",
+                               .args = {ROTATE_ARGS,
+                                        {.name = "expand", .kind = MR_ARG_CONSTANT, .value = 1}},
+                               .make = mr_image_warp_rotate},
 };
 
 /* An image and the tables that have not been applied to it yet. */

@@ -47,6 +47,7 @@ enum mr_image_call_kind {
     MR_CALL_MIX_START,
     MR_CALL_MIX_CHAIN,
     MR_CALL_MIX_END,
+    MR_CALL_ROTATE_EXPAND, /* the image becomes as large as the turned one */
     MR_N_CALL_KINDS
 };
 

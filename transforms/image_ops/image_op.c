@@ -26,6 +26,11 @@ uint32_t mr_image_op_width(const struct mr_image_param *param)
     }
 }
 
+bool mr_image_op_draws_size(uint32_t which, const double *args)
+{
+    return mr_image_ops[which].draw == mr_image_op_warp_rotation && args[8] == 1.0;
+}
+
 uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
 {
     const struct mr_image_op *op = &mr_image_ops[which];
@@ -370,7 +375,11 @@ const struct mr_image_op mr_image_ops[] = {
      .draw = draw_pil_gaussian_blur},
     {.name = "rotation",
      .max_calls = 1,
-     .params = {DEGREES, INTERP(0), CENTER, FILL},
+     .params = {DEGREES,
+                INTERP(0),
+                CENTER,
+                FILL,
+                {.name = "expand", .kind = MR_PARAM_INTEGER, .hi = 1, .optional = true}},
      .draw = mr_image_op_warp_rotation},
     AFFINE("affine", mr_image_op_warp_affine),
     {.name = "perspective",

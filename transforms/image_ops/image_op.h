@@ -73,6 +73,9 @@ extern const uint32_t mr_image_op_count;
 /* Doubles of a parameter, 1 to 7. */
 uint32_t mr_image_op_width(const struct mr_image_param *param);
 
+/* Does the size of the image after mr_image_ops[which] depend on draws? */
+bool mr_image_op_draws_size(uint32_t which, const double *args);
+
 /* The most calls of mr_image_ops[which] with those arguments. */
 uint32_t mr_image_op_max_calls(uint32_t which, const double *args);
 

@@ -27,7 +27,8 @@ void mr_image_op_warp_rotation(struct mr_image_params_source *draw)
     double args[7] = {draw_between(draw, degrees[0], degrees[1]), mr_image_op_warp_filter(*interp)};
     memcpy(args + 2, fill, 3 * sizeof *fill);
     memcpy(args + 5, center, 2 * sizeof *center);
-    mr_image_calls_add(draw->calls, MR_CALL_ROTATE, 7, args);
+    bool expands = fill[3] == 1.0;
+    mr_image_calls_add(draw->calls, expands ? MR_CALL_ROTATE_EXPAND : MR_CALL_ROTATE, 7, args);
 }
 
 static void draw_affine(struct mr_image_params_source *draw, enum mr_image_call_kind kind)

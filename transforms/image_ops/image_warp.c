@@ -68,8 +68,8 @@ static void fill_pixels(const struct warp *w, uint8_t *row, uint32_t first, uint
 
 static void fill_image(const struct warp *w)
 {
-    for (uint32_t y = 0; y < w->in.height; y++)
-        fill_pixels(w, find_row(w, y), 0, w->in.width);
+    for (uint32_t y = 0; y < w->to->height; y++)
+        fill_pixels(w, find_row(w, y), 0, w->to->width);
 }
 
 /* Pixels of a row, first to end - 1. */
@@ -83,7 +83,7 @@ static uint8_t *fill_around(const struct warp *w, uint32_t y, struct span span)
 {
     uint8_t *row = find_row(w, y);
     fill_pixels(w, row, 0, span.first);
-    fill_pixels(w, row, span.end, w->in.width);
+    fill_pixels(w, row, span.end, w->to->width);
     return row + (size_t)span.first * w->in.step;
 }
 
@@ -91,15 +91,14 @@ static uint8_t *fill_around(const struct warp *w, uint32_t y, struct span span)
 static void shift_image(const struct warp *w, int64_t right, int64_t down)
 {
     const struct mr_warp *in = &w->in;
-    int64_t first = right < 0 ? -right : 0,
-            end = right > 0 ? (int64_t)in->width - right : in->width;
+    int64_t width = w->to->width, first = right < 0 ? -right : 0, end = in->width - right;
+    end = end < width ? end : width;
     bool is_empty = first >= end;
-    struct span span = {is_empty ? in->width : (uint32_t)first,
-                        is_empty ? in->width : (uint32_t)end};
-    for (uint32_t y = 0; y < in->height; y++) {
+    struct span span = {(uint32_t)(is_empty ? width : first), (uint32_t)(is_empty ? width : end)};
+    for (uint32_t y = 0; y < w->to->height; y++) {
         int64_t row = y + down;
         if (is_empty || row < 0 || row >= in->height) {
-            fill_pixels(w, find_row(w, y), 0, in->width);
+            fill_pixels(w, find_row(w, y), 0, w->to->width);
             continue;
         }
         const uint8_t *from =
@@ -143,7 +142,7 @@ static void scale_strip(const struct warp *w, uint32_t first, uint32_t n, double
         span.end = i + 1;
     }
     double row_place = in->a[5] + in->a[4] * 0.5;
-    for (uint32_t y = 0; y < in->height; y++, row_place += in->a[4]) {
+    for (uint32_t y = 0; y < w->to->height; y++, row_place += in->a[4]) {
         int64_t from_y = find_index(row_place, in->height);
         uint8_t *out = find_row(w, y) + (size_t)first * in->step;
         bool is_outside = from_y < 0 || from_y >= in->height;
@@ -160,8 +159,8 @@ static void scale_strip(const struct warp *w, uint32_t first, uint32_t n, double
 static void scale_nearest(const struct warp *w)
 {
     double place = w->in.a[2] + w->in.a[0] * 0.5;
-    for (uint32_t x = 0; x < w->in.width; x += STRIP)
-        scale_strip(w, x, w->in.width - x < STRIP ? w->in.width - x : STRIP, &place);
+    for (uint32_t x = 0; x < w->to->width; x += STRIP)
+        scale_strip(w, x, w->to->width - x < STRIP ? w->to->width - x : STRIP, &place);
 }
 
 /* From here on 16 bits before the point are too few. */
@@ -203,8 +202,8 @@ static void fixed_nearest(const struct warp *w)
                   down_y = to_fixed(a[4]);
     int64_t x = to_fixed(a[2] + a[0] * 0.5 + a[1] * 0.5),
             y = to_fixed(a[5] + a[3] * 0.5 + a[4] * 0.5);
-    for (uint32_t row = 0; row < in->height; row++, x += down_x, y += down_y) {
-        struct span span = {0, in->width};
+    for (uint32_t row = 0; row < w->to->height; row++, x += down_x, y += down_y) {
+        struct span span = {0, w->to->width};
         cut_fixed(&span, x, step_x, (int64_t)width << 16);
         cut_fixed(&span, y, step_y, (int64_t)height << 16);
         uint32_t n = span.end - span.first;
@@ -231,10 +230,10 @@ static void far_nearest(const struct warp *w)
     const double *a = in->a;
     double row_x = a[2] + a[1] * 0.5 + a[0] * 0.5, row_y = a[5] + a[4] * 0.5 + a[3] * 0.5;
     fill_image(w);
-    for (uint32_t row = 0; row < in->height; row++, row_x += a[1], row_y += a[4]) {
+    for (uint32_t row = 0; row < w->to->height; row++, row_x += a[1], row_y += a[4]) {
         uint8_t *out = find_row(w, row);
         double x = row_x, y = row_y;
-        for (uint32_t i = 0; i < in->width; i++, x += a[0], y += a[3], out += in->step)
+        for (uint32_t i = 0; i < w->to->width; i++, x += a[0], y += a[3], out += in->step)
             if (mr_warp_is_inside(in, x, y))
                 mr_warp_take(in, x, y, out);
     }
@@ -249,7 +248,7 @@ static bool is_near(const double *a, uint32_t x, uint32_t y)
 static void affine_nearest(const struct warp *w)
 {
     const double *a = w->in.a;
-    uint32_t width = w->in.width, height = w->in.height;
+    uint32_t width = w->to->width, height = w->to->height;
     if (a[1] == 0.0 && a[3] == 0.0)
         scale_nearest(w);
     else if (is_near(a, 0, 0) && is_near(a, width, 0) && is_near(a, 0, height) &&
@@ -294,8 +293,8 @@ static struct span cut_places(const double a[3], uint32_t y, double limit, struc
 static void affine_filtered(const struct warp *w)
 {
     const struct mr_warp *in = &w->in;
-    for (uint32_t y = 0; y < in->height; y++) {
-        struct span span = {0, in->width};
+    for (uint32_t y = 0; y < w->to->height; y++) {
+        struct span span = {0, w->to->width};
         span = cut_places(in->a, y, in->width, span);
         span = cut_places(in->a + 3, y, in->height, span);
         uint8_t *out = fill_around(w, y, span);
@@ -329,10 +328,10 @@ static void run_affine(const struct warp *w)
  */
 static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, ptrdiff_t down)
 {
-    for (uint32_t y = 0; y < w->in.height; y++, first += down) {
+    for (uint32_t y = 0; y < w->to->height; y++, first += down) {
         const uint8_t *from = w->in.pixels + first;
         uint8_t *out = find_row(w, y);
-        for (uint32_t x = 0; x < w->in.width; x++, out += w->in.step)
+        for (uint32_t x = 0; x < w->to->width; x++, out += w->in.step)
             copy_pixel(w->in.step, from + right * (ptrdiff_t)x, out);
     }
 }
@@ -345,14 +344,15 @@ static bool try_turn(const struct warp *w, double angle)
     const ptrdiff_t step = w->in.step, stride = (ptrdiff_t)w->in.stride;
     const ptrdiff_t right = (ptrdiff_t)(w->in.width - 1) * step,
                     bottom = (ptrdiff_t)(w->in.height - 1) * stride;
-    bool is_square = w->in.width == w->in.height;
+    /* expand exchanges the sides */
+    bool fits = w->in.width == w->to->height && w->in.height == w->to->width;
     if (angle == 0.0)
         shift_image(w, 0, 0);
     else if (angle == 180.0)
         turn_image(w, bottom + right, -step, -stride);
-    else if (angle == 90.0 && is_square)
+    else if (angle == 90.0 && fits)
         turn_image(w, right, stride, -step);
-    else if (angle == 270.0 && is_square)
+    else if (angle == 270.0 && fits)
         turn_image(w, bottom, -stride, step);
     else
         return false;
@@ -377,25 +377,69 @@ static double round_15(double x)
     return whole / 1e15;
 }
 
-mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from,
-                               struct mr_image *to, const struct mr_kernel_ops *kernels,
-                               mr_error *error)
+/* The matrix of Image.rotate() about a center, before expand. */
+static void find_rotation(const struct mr_image_call *call, uint32_t width, uint32_t height,
+                          double a[6])
 {
-    (void)error;
-    struct warp w = make_warp(call->args[1], call->args + 2, from, to, kernels);
-    double angle = mr_image_warp_wrap(call->args[0]), x = call->args[5], y = call->args[6];
-    if (isnan(x)) {
-        if (try_turn(&w, angle))
-            return MR_OK;
-        x = from->width / 2.0;
-        y = from->height / 2.0;
-    }
-    double radians = -to_radians(angle), *a = w.in.a;
+    double x = call->args[5], y = call->args[6],
+           radians = -to_radians(mr_image_warp_wrap(call->args[0]));
+    x = isnan(x) ? width / 2.0 : x;
+    y = isnan(y) ? height / 2.0 : y;
     a[0] = a[4] = round_15(cos(radians));
     a[1] = round_15(sin(radians));
     a[3] = round_15(-sin(radians));
     a[2] = a[0] * -x + a[1] * -y + 0.0 + x;
     a[5] = a[3] * -x + a[4] * -y + 0.0 + y;
+}
+
+/* How far the corners of an image are apart along one axis, in whole pixels. */
+static uint32_t find_extent(const double a[3], double width, double height)
+{
+    double places[4] = {a[2], a[0] * width + a[1] * 0.0 + a[2], a[0] * width + a[1] * height + a[2],
+                        a[0] * 0.0 + a[1] * height + a[2]};
+    double least = places[0], most = places[0];
+    for (int i = 1; i < 4; i++) {
+        least = fmin(least, places[i]);
+        most = fmax(most, places[i]);
+    }
+    return (uint32_t)(ceil(most) - floor(least));
+}
+
+void mr_image_warp_size(const struct mr_image_call *call, uint32_t *width, uint32_t *height)
+{
+    double angle = mr_image_warp_wrap(call->args[0]), a[6];
+    uint32_t w = *width, h = *height;
+    if (call->kind != MR_CALL_ROTATE_EXPAND)
+        return;
+    if (isnan(call->args[5]) && fmod(angle, 90.0) == 0.0) {
+        bool exchanges = fmod(angle, 180.0) != 0.0;
+        *width = exchanges ? h : w;
+        *height = exchanges ? w : h;
+        return;
+    }
+    find_rotation(call, w, h, a);
+    *width = find_extent(a, w, h);
+    *height = find_extent(a + 3, w, h);
+}
+
+mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from,
+                               struct mr_image *to, const struct mr_kernel_ops *kernels,
+                               mr_error *error)
+{
+    (void)error;
+    mr_image_warp_size(call, &to->width, &to->height);
+    to->stride = (size_t)to->width * to->n_channels;
+    struct warp w = make_warp(call->args[1], call->args + 2, from, to, kernels);
+    if (isnan(call->args[5]) && try_turn(&w, mr_image_warp_wrap(call->args[0])))
+        return MR_OK;
+    double *a = w.in.a;
+    find_rotation(call, from->width, from->height, a);
+    if (call->kind == MR_CALL_ROTATE_EXPAND) {
+        double x = -((double)to->width - from->width) / 2.0,
+               y = -((double)to->height - from->height) / 2.0;
+        a[2] = a[0] * x + a[1] * y + a[2];
+        a[5] = a[3] * x + a[4] * y + a[5];
+    }
     run_affine(&w);
     return MR_OK;
 }

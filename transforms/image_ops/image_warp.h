@@ -9,7 +9,12 @@
 
 #include "transforms/image_ops/image_call_kind.h"
 
-/* args: angle (degrees, counter-clockwise), interpolation, fill[3], center[2]. */
+/* The size of an image after a call: only MR_CALL_ROTATE_EXPAND changes it. */
+void mr_image_warp_size(const struct mr_image_call *call, uint32_t *width, uint32_t *height);
+/*
+ * args: angle (degrees, counter-clockwise), interpolation, fill[3], center[2]. Sets the size of
+ * `to`, which has room for it.
+ */
 mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from,
                                struct mr_image *to, const struct mr_kernel_ops *kernels,
                                mr_error *error);

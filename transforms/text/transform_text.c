@@ -59,6 +59,8 @@ static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *ite
     if (status == MR_OK && p->inside && mr_image_ops[which].sets_channels && op.args[0] != 3.0)
         return mr_text_parser_fail_at(p, item->place,
                                       "inside a structure images keep their channels");
+    if (status == MR_OK && p->inside && mr_image_op_draws_size(which, op.args))
+        return mr_text_parser_fail_at(p, item->place, "inside a structure images keep their size");
     return status == MR_OK ? add_place(p, item, mr_transform_append_op(p->transform, &op, p->error))
                            : status;
 }

@@ -111,9 +111,10 @@ def _gaussian_blur(t: Any) -> str:
 
 
 def _rotation(t: Any) -> str:
-    needs(not t.expand, "RandomRotation with expand")
+    expand = ",expand=1" if t.expand else ""
     center = f",center={join(t.center)}" if t.center is not None else ""
-    return f"rotation({join(t.degrees)},interp={filter_of(t.interpolation)}{center}{_fill(t.fill)})"
+    return (f"rotation({join(t.degrees)},interp={filter_of(t.interpolation)}{center}{_fill(t.fill)}"
+            f"{expand})")
 
 
 def _affine(t: Any) -> str:
@@ -325,7 +326,7 @@ class _Writer:
             if self.form != "pil":
                 self.check_on_tensor(name, t)
             self.items.append(_operation(t))
-            if name in _DRAW_SIZES:
+            if name in _DRAW_SIZES or getattr(t, "expand", False):
                 self.has_size, self.drawn = False, name
             self.has_size |= name in _CROPS or name == "Resize" and not isinstance(
                 t.size, int) and len(t.size) == 2
