@@ -111,6 +111,20 @@ static mr_status add_item(const struct mr_spec *spec, const char *key, const cha
     return MR_OK;
 }
 
+static mr_status choose_boxes(struct mr_spec *spec, const char *key, struct mr_extra_list *list,
+                              mr_error *error)
+{
+    const char *name = mr_spec_take(spec, "boxes");
+    if (!name)
+        return MR_OK;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (mr_word_is(list->extra[i].name, name))
+            list->boxes = i + 1;
+    return list->boxes ? MR_OK
+                       : mr_error_set(error, MR_ERR_INVALID, "boxes '%s' of %s is not named in %s",
+                                      name, spec->kind->name, key);
+}
+
 mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form,
                          struct mr_extra_list *list_out, mr_error *error)
 {
@@ -119,11 +133,12 @@ mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form
     *list_out = (struct mr_extra_list){0};
     while (status == MR_OK && (item = strsep(&rest, ",")))
         status = add_item(spec, key, form, item, list_out, error);
-    return status;
+    return status == MR_OK ? choose_boxes(spec, key, list_out, error) : status;
 }
 
 void mr_extra_declare(const struct mr_extra_list *list, struct mr_sample_kind *kind)
 {
     kind->n_extra = list->n;
+    kind->boxes = list->boxes;
     memcpy(kind->extra, list->extra, sizeof list->extra);
 }

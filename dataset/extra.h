@@ -12,6 +12,7 @@
 
 struct mr_extra_list {
     uint32_t n;
+    uint32_t boxes; /* 1 + the index of the member with the sample's boxes; 0: none */
     struct mr_extra extra[MR_MAX_MEMBERS];
     /* Set if the form has SUFFIX:DIR; they point into the SPEC. */
     const char *suffixes[MR_MAX_MEMBERS];
@@ -21,8 +22,8 @@ struct mr_extra_list {
 /*
  * Parse a list such as "txt:4096,json:1024". form: what an item is, "NAME:BYTES" or
  * "NAME:BYTES:SUFFIX:DIR"; its words are used in messages. Names become lower case. Only the last
- * part of an item may contain colons. If the key is absent, the list is empty. Returns MR_OK or
- * MR_ERR_INVALID.
+ * part of an item may contain colons. If the key is absent, the list is empty. The key `boxes`
+ * names the member that has the samples' boxes. Returns MR_OK or MR_ERR_INVALID.
  */
 mr_status mr_extra_parse(struct mr_spec *spec, const char *key, const char *form,
                          struct mr_extra_list *list_out, mr_error *error);

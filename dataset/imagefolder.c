@@ -464,7 +464,7 @@ static mr_status take_keys(struct mr_spec *spec, struct listing *listing, mr_err
     listing->unlabelled = text && mr_word_is(text, "none");
     mr_status status =
         mr_extra_parse(spec, "extra", "NAME:BYTES:SUFFIX:DIR", &listing->extra, error);
-    return status < 0 ? status : mr_spec_finish(spec, "label, extra", error);
+    return status < 0 ? status : mr_spec_finish(spec, "label, extra, boxes", error);
 }
 
 mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options,

@@ -338,7 +338,7 @@ static mr_status take_keys(struct mr_spec *spec, mr_dtype *dtype_out,
         return mr_error_set(error, MR_ERR_INVALID,
                             "label '%s' is none of u8, i8, u16, i16, i32, i64, f32, f64", text);
     mr_status status = mr_extra_parse(spec, "extra", "NAME:BYTES", extra_out, error);
-    return status < 0 ? status : mr_spec_finish(spec, "label, extra", error);
+    return status < 0 ? status : mr_spec_finish(spec, "label, extra, boxes", error);
 }
 
 mr_status mr_list_scan(struct mr_catalog_builder *builder, const char *name, size_t len,

@@ -124,7 +124,7 @@ static mr_status add_members(const struct opening *opening, struct mr_sample_kin
                                 " bytes of kind %" PRIu32,
                                 opening->path, i, name, members[i].max_bytes, members[i].is_boxes);
         if (members[i].is_boxes)
-            kind->boxes = i + 1;
+            list.boxes = i + 1;
     }
     mr_extra_declare(&list, kind);
     return MR_OK;

@@ -28,8 +28,7 @@ static size_t round_up(size_t bytes)
 
 static size_t size_array(const mr_array *array)
 {
-    size_t element = mr_dtype_size((mr_dtype)array->dtype);
-    return array->row_offsets ? (size_t)array->n_values * element
+    return array->row_offsets ? (size_t)(array->n_values * array->strides[1])
                               : (size_t)(array->shape[0] * array->strides[0]);
 }
 

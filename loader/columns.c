@@ -88,10 +88,21 @@ static void add_mask(const struct mr_plan *plan, struct mr_columns *columns)
     add_starts(columns, mask, "mask_image.offsets", pads);
 }
 
+static void add_boxes(int64_t most, struct mr_columns *columns)
+{
+    const int64_t corners[2] = {most, 4};
+    mr_columns_add_ragged(columns, "boxes", MR_F32, 2, corners);
+    mr_columns_add_ragged(columns, "box_label", MR_I64, 1, &most);
+    mr_columns_add_ragged(columns, "box_area", MR_F32, 1, &most);
+    mr_columns_add_ragged(columns, "box_crowd", MR_U8, 1, &most);
+}
+
 static void add_extra(const struct mr_extra *extra, struct mr_columns *columns)
 {
+    mr_dtype dtype = extra->dtype == MR_DTYPE_DEFAULT ? MR_U8 : (mr_dtype)extra->dtype;
+    int64_t most = (int64_t)(extra->max_bytes / mr_dtype_size(dtype));
     if (extra->offsets[0])
-        mr_columns_add_ragged(columns, extra);
+        mr_columns_add_ragged(columns, extra->name, dtype, 1, &most);
     else
         mr_columns_add(columns, extra->name, (mr_dtype)extra->dtype, extra->ndim, extra->shape);
 }
@@ -130,8 +141,11 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
         add_mixing((int64_t)host->options.soft_labels, columns_out);
     if (plan->mask.is_used)
         add_mask(plan, columns_out);
+    if (kind->boxes)
+        add_boxes(host->options.max_boxes, columns_out);
     uint32_t first_extra = columns_out->n;
-    for (uint32_t k = plan->mask.is_used; k < kind->n_extra; k++)
-        add_extra(&kind->extra[k], columns_out);
+    for (uint32_t k = 0; k < kind->n_extra; k++)
+        if (mr_plan_member_use(plan, k) == MR_MEMBER_BYTES)
+            add_extra(&kind->extra[k], columns_out);
     return check_names(columns_out, first_extra, error);
 }

@@ -51,20 +51,21 @@ static struct mr_dl_type convert_dtype(mr_dtype dtype)
         .code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
 }
 
-/* Rows of different lengths are exported as their values, one after the other: one dimension. */
+/* Rows of different lengths are exported one after the other, as one longer row. */
 static struct mr_dl_tensor describe_array(struct tensor *tensor, const mr_array *array)
 {
     bool cuda = array->device.kind == MR_DEVICE_CUDA, ragged = array->row_offsets != NULL;
-    tensor->shape[0] = array->n_values;
-    tensor->strides[0] = 1;
-    for (uint32_t i = 0; !ragged && i < array->ndim; i++) {
-        tensor->shape[i] = array->shape[i];
-        tensor->strides[i] = array->strides[i] / (int64_t)mr_dtype_size(array->dtype);
+    uint32_t skipped = ragged;
+    for (uint32_t i = skipped; i < array->ndim; i++) {
+        tensor->shape[i - skipped] = array->shape[i];
+        tensor->strides[i - skipped] = array->strides[i] / (int64_t)mr_dtype_size(array->dtype);
     }
+    if (ragged)
+        tensor->shape[0] = array->n_values;
     return (struct mr_dl_tensor){.data = array->data,
                                  .device = {.device_type = cuda ? MR_DL_CUDA : MR_DL_CPU,
                                             .device_id = cuda ? array->device.id : 0},
-                                 .ndim = ragged ? 1 : (int32_t)array->ndim,
+                                 .ndim = (int32_t)(array->ndim - skipped),
                                  .dtype = convert_dtype(array->dtype),
                                  .shape = tensor->shape,
                                  .strides = tensor->strides};

@@ -279,6 +279,8 @@ static void add_plan(struct mr_digest *digest, const struct mr_plan *plan)
         add_op(digest, &plan->ops[i]);
     add_op(digest, &plan->erase);
     add_op(digest, &plan->mix);
+    if (plan->kind.boxes)
+        mr_digest_add_u64(digest, plan->kind.boxes);
     if (plan->mask.is_used)
         mr_digest_add(digest, &plan->mask, sizeof plan->mask);
     mr_digest_add_u64(digest, plan->use_exif);

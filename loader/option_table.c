@@ -107,6 +107,7 @@ const struct mr_option mr_option_table[] = {
     {OPTION(pin_memory)},
     {OPTION(finish_on_host)},
     {OPTION(with_timing)},
+    {OPTION(max_boxes), .lo = 1, .hi = 65535, .standard = 1024},
     {OPTION(trace)},
     {OPTION(cache_slowdown), .lo = 1, .hi = 100, .standard = 25, .words = idle},
     {OPTION(cache_form), .words = forms},

@@ -31,11 +31,17 @@ static mr_status check_images(const struct mr_plan *plan, const mr_loader_option
                         (unsigned long long)most, (unsigned long long)limits.max_pixels);
 }
 
-static mr_status check_mask(const struct mr_plan *plan, mr_error *error)
+/* Do the samples have the members that the transform moves? */
+static mr_status check_members(const struct mr_plan *plan, mr_error *error)
 {
     const struct mr_sample_kind *kind = &plan->kind;
+    const uint32_t mask = kind->boxes == 1; /* the member that is the mask */
+    if (plan->draws_for_boxes && kind->boxes == 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_iou_crop cannot be applied: the samples have no boxes; name "
+                            "the member that has them with boxes=");
     if (!plan->mask.is_used ||
-        (kind->encoded && kind->n_extra > 0 && kind->extra[0].max_bytes > 0 && kind->boxes != 1))
+        (kind->encoded && kind->n_extra > mask && kind->extra[mask].max_bytes > 0))
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID,
                         "mask cannot be applied: the samples have no further member that is an "
@@ -51,7 +57,7 @@ static mr_status compile_view(mr_dataset *dataset, const mr_transform *transform
     if (status == MR_OK)
         status = check_images(plan_out, o, error);
     if (status == MR_OK)
-        status = check_mask(plan_out, error);
+        status = check_members(plan_out, error);
     if (status == MR_OK && (o->ragged || o->pad_batch != 0))
         status = mr_plan_compile_keep_size(plan_out, o->max_row_bytes, o->pad_batch, error);
     else if (status == MR_OK && !plan_out->out_known)

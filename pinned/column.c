@@ -20,14 +20,21 @@ struct mr_column *mr_columns_add(struct mr_columns *columns, const char *name, m
     return column;
 }
 
-struct mr_column *mr_columns_add_ragged(struct mr_columns *columns, const struct mr_extra *extra)
+struct mr_column *mr_columns_add_ragged(struct mr_columns *columns, const char *name,
+                                        mr_dtype dtype, uint32_t ndim, const int64_t *shape)
 {
-    mr_dtype dtype = extra->dtype == MR_DTYPE_DEFAULT ? MR_U8 : (mr_dtype)extra->dtype;
-    const int64_t shape[1] = {(int64_t)(extra->max_bytes / mr_dtype_size(dtype))};
-    struct mr_column *column = mr_columns_add(columns, extra->name, dtype, 1, shape);
-    static_assert(sizeof extra->offsets <= sizeof column->offsets_name, "names fit");
-    memcpy(column->offsets_name, extra->offsets, sizeof extra->offsets);
+    struct mr_column *column = mr_columns_add(columns, name, dtype, ndim, shape);
+    snprintf(column->offsets_name, sizeof column->offsets_name, "%.*s.offsets",
+             MR_COLUMN_NAME - 9, name);
     return column;
+}
+
+uint64_t mr_column_unit_bytes(const struct mr_column *column)
+{
+    uint64_t bytes = mr_dtype_size((mr_dtype)column->dtype);
+    for (uint32_t i = 1; i < column->ndim; i++)
+        bytes *= (uint64_t)column->shape[i];
+    return bytes;
 }
 
 uint32_t mr_columns_find(const struct mr_columns *columns, const char *name)

@@ -43,7 +43,9 @@ struct mr_column {
     char offsets_name[MR_COLUMN_NAME]; /* of the array of row offsets; "" if rows are equal */
     uint32_t dtype;                    /* mr_dtype, as in a lent batch */
     uint32_t ndim;                     /* of a row */
-    int64_t shape[MR_MAX_NDIM - 1];    /* of a row, as in a lent batch */
+    int64_t shape[MR_MAX_NDIM - 1];    /* of a row, as in a lent batch; if rows differ in length,
+                                          shape[0] is the largest length and the rest the shape of
+                                          what is counted: an element, or a box */
     uint32_t hole;                     /* enum mr_column_hole */
     uint32_t writer;                   /* enum mr_column_writer */
     /*
@@ -66,8 +68,8 @@ struct mr_column {
     uint64_t row_bytes;
     /* Within a slot's data; mr_slot_layout_init() sets the three. */
     uint64_t off;
-    uint64_t offsets_off; /* int64_t[batch_size + 1]: the elements before each row, if they differ
-                             in length and have no gaps */
+    uint64_t offsets_off; /* int64_t[batch_size + 1]: the length of the rows before each row, if
+                             they differ in length and have no gaps */
     uint64_t lengths_off; /* uint32_t[batch_size]: the bytes that workers have written, if rows
                              differ in length */
 };
@@ -90,8 +92,12 @@ static inline bool mr_column_is_ragged(const struct mr_column *column)
 struct mr_column *mr_columns_add(struct mr_columns *columns, const char *name, mr_dtype dtype,
                                  uint32_t ndim, const int64_t *shape);
 
-/* Append a column whose rows differ in length. */
-struct mr_column *mr_columns_add_ragged(struct mr_columns *columns, const struct mr_extra *extra);
+/* Append a column whose rows differ in length; "NAME.offsets" is the array of their offsets. */
+struct mr_column *mr_columns_add_ragged(struct mr_columns *columns, const char *name,
+                                        mr_dtype dtype, uint32_t ndim, const int64_t *shape);
+
+/* If rows differ in length: the bytes of one of what is counted. */
+uint64_t mr_column_unit_bytes(const struct mr_column *column);
 
 /* The place of the column with this name; MR_NO_COLUMN if there is none. */
 uint32_t mr_columns_find(const struct mr_columns *columns, const char *name);

@@ -25,15 +25,15 @@ static void join_rows(const struct mr_slot_view *view, uint32_t id, uint32_t n)
     int64_t *offsets = (void *)(view->data + column->offsets_off);
     uint8_t *values = view->data + column->off;
     const uint32_t *lengths = mr_slot_extra_lengths(view, id);
-    uint64_t at = 0, element = mr_dtype_size((mr_dtype)column->dtype);
+    uint64_t at = 0, unit = mr_column_unit_bytes(column);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t len = lengths[i] < column->row_bytes ? lengths[i] : column->row_bytes;
-        offsets[i] = (int64_t)(at / element);
+        offsets[i] = (int64_t)(at / unit);
         memmove(values + at, values + i * column->row_bytes, len);
         at += len;
     }
     for (uint64_t i = n; i <= view->layout->batch_size; i++)
-        offsets[i] = (int64_t)(at / element);
+        offsets[i] = (int64_t)(at / unit);
 }
 
 void mr_slot_extra_join(const struct mr_slot_view *view, uint32_t n)

@@ -126,6 +126,8 @@ static const struct mr_arg list[] = {
     {"time-limit", "SECONDS", "Treat a sample that takes longer as damaged (default 60)",
      MR_ARG_CALL(parse_time_limit)},
     {"max-pixels", "N", "Treat larger images as damaged (default 178956970)", FIELD(max_pixels)},
+    {"max-boxes", "N", "Treat samples with more boxes as damaged (default 1024)",
+     FIELD(max_boxes)},
     {"max-file-bytes", "N",
      "Treat larger files as damaged; K, M, G or T are powers of 1024 (default 1 GiB)",
      FIELD(max_file_bytes)},

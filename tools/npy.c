@@ -135,9 +135,10 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
     mr_array values = *array;
 
     if (array->row_offsets != NULL) {
-        values.ndim = 1;
+        values.ndim--;
+        memmove(values.shape, array->shape + 1, values.ndim * sizeof *values.shape);
+        memmove(values.strides, array->strides + 1, values.ndim * sizeof *values.strides);
         values.shape[0] = array->shape[0] > 0 ? array->n_values : 0;
-        values.strides[0] = (int64_t)mr_dtype_size(array->dtype);
     }
     return append_rows(npy, &values);
 }

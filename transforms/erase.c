@@ -93,3 +93,11 @@ void mr_erase_run(const struct mr_plan *plan, const struct mr_erase *erase, void
         .channel_stride = planes ? (size_t)plan->out_height * plan->out_width : 1};
     mr_erasing_run(erase, &floats);
 }
+
+void mr_erase_sample(const struct mr_plan *plan, struct mr_rng *rng, void *out,
+                     struct mr_erase *erase_out)
+{
+    mr_erase_draw(plan, plan->out_width, plan->out_height, rng, erase_out);
+    if (!mr_erase_is_deferred(plan))
+        mr_erase_run(plan, erase_out, out);
+}

@@ -27,4 +27,11 @@ bool mr_erase_is_deferred(const struct mr_plan *plan);
 /* Overwrite the boxes in a finished tensor of the plan. */
 void mr_erase_run(const struct mr_plan *plan, const struct mr_erase *erase, void *tensor);
 
+/*
+ * Draw the boxes of a finished sample, after the draws of its geometry, and overwrite them in out
+ * unless that is deferred.
+ */
+void mr_erase_sample(const struct mr_plan *plan, struct mr_rng *rng, void *out,
+                     struct mr_erase *erase_out);
+
 #endif

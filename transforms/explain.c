@@ -13,12 +13,14 @@
 #include "transforms/transform.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What the draws and their text need; too large for a stack. */
 struct explanation {
     struct mr_plan plan;
     struct mr_geometry geometry;
     struct mr_geometry_steps steps;
+    struct mr_box_list boxes;
     struct mr_rng rng; /* after the draws of the geometry */
     struct mr_erase erase;
     struct mr_mix mix; /* kind none if the row stays as it is */
@@ -28,6 +30,7 @@ struct explanation {
 struct listing {
     struct mr_text_writer *w;
     mr_explain_form form;
+    bool has_boxes;        /* a call that clamps boxes counts, even if it leaves the image */
     uint32_t n;            /* calls so far, in a chain of a mixture those of the chain */
     uint32_t n_chains;     /* of the mixture so far */
     struct mr_image image; /* before the next call */
@@ -56,6 +59,8 @@ static const struct mr_image_arg pad_as_args[MR_CALL_MAX_NAMED] = {
     {.name = "padding", .kind = MR_ARG_INTEGER, .n = 4},
     {.name = "fill", .kind = MR_ARG_FILL},
     {.name = "padding_mode", .kind = MR_ARG_WORD, .words = mr_transform_padding_modes}};
+static const struct mr_image_arg sanitize_args[MR_CALL_MAX_NAMED] = {
+    {.name = "min_size", .kind = MR_ARG_NUMBER}, {.name = "min_area", .kind = MR_ARG_NUMBER}};
 static const char *const rgb[] = {"RGB", NULL};
 static const struct mr_image_arg convert_args[MR_CALL_MAX_NAMED] = {
     {.name = "mode", .kind = MR_ARG_WORD, .words = rgb}};
@@ -111,7 +116,8 @@ static void put_resized_crop(struct listing *l, const struct mr_geometry_step *s
                            (double)step->resized_height,
                            (double)step->resized_width,
                            step->interpolation};
-    if (!is_whole(l, box) || !has_size(l, step->resized_width, step->resized_height))
+    if (l->has_boxes || !is_whole(l, box) ||
+        !has_size(l, step->resized_width, step->resized_height))
         put_function(l, "resized_crop", resized_args, args);
     set_size(l, step->resized_width, step->resized_height);
 }
@@ -128,7 +134,7 @@ static void put_resize(struct listing *l, const struct mr_geometry_step *step)
 static void put_center_crop(struct listing *l, const struct mr_geometry_step *step)
 {
     const double args[] = {(double)step->box.height, (double)step->box.width};
-    if (!is_whole(l, &step->box))
+    if (l->has_boxes || !is_whole(l, &step->box))
         put_function(l, "center_crop", center_args, args);
     set_size(l, step->box.width, step->box.height);
 }
@@ -140,7 +146,8 @@ static void put_pad(struct listing *l, const struct mr_op *op, const double bord
     const double args[] = {border[0], border[1], border[2], border[3],
                            fill[0],   fill[1],   fill[2],   op->padding_mode};
     bool is_default = op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
-    if (border[0] > 0 || border[1] > 0 || border[2] > 0 || border[3] > 0)
+    bool clamps = l->has_boxes && (op->kind == MR_OP_PAD || op->kind == MR_OP_RANDOM_ZOOM_OUT);
+    if (clamps || border[0] > 0 || border[1] > 0 || border[2] > 0 || border[3] > 0)
         put_function(l, "pad", is_default ? pad_args : pad_as_args, args);
     set_size(l, l->image.width + (int64_t)(border[0] + border[2]),
              l->image.height + (int64_t)(border[1] + border[3]));
@@ -162,6 +169,16 @@ static void put_window(struct listing *l, const struct mr_geometry_step *step)
     set_size(l, width - right, height - bottom);
     put_pad(l, step->op,
             (const double[4]){(double)left, (double)top, (double)right, (double)bottom});
+}
+
+static void put_iou_crop(struct listing *l, const struct mr_geometry_step *step)
+{
+    const struct mr_box *box = &step->box;
+    const double args[] = {(double)box->y, (double)box->x, (double)box->height, (double)box->width};
+    if (box->width == 0)
+        return;
+    put_function(l, "v2.RandomIoUCrop", box_args, args);
+    set_size(l, box->width, box->height);
 }
 
 /* torchvision pads first, then crops the result. */
@@ -250,10 +267,18 @@ static void put_step(struct listing *l, const struct mr_geometry_step *step,
     case MR_OP_RANDOM_CROP: put_random_crop(l, step); break;
     case MR_OP_FIVE_CROP:
     case MR_OP_TEN_CROP: put_five_crop(l, step); break;
+    case MR_OP_RANDOM_IOU_CROP: put_iou_crop(l, step); break;
+    case MR_OP_SANITIZE:
+        if (l->has_boxes)
+            put_function(l, "sanitize_bounding_boxes", sanitize_args, &step->op->min_size);
+        break;
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
-    case MR_OP_FIXED_SIZE_CROP:
-    case MR_OP_RANDOM_ZOOM_OUT: put_window(l, step); break;
+    case MR_OP_FIXED_SIZE_CROP: put_window(l, step); break;
+    case MR_OP_RANDOM_ZOOM_OUT:
+        if (step->flips)
+            put_window(l, step);
+        break;
     case MR_OP_HFLIP:
     case MR_OP_VFLIP:
         if (step->flips)
@@ -362,7 +387,7 @@ static void put_mix_words(struct listing *l, const struct explanation *e)
 static void put_picture(struct mr_text_writer *w, const struct explanation *e,
                         const mr_transform *transform, const mr_explain_options *o)
 {
-    struct listing l = {.w = w, .form = (mr_explain_form)o->form};
+    struct listing l = {.w = w, .form = (mr_explain_form)o->form, .has_boxes = o->boxes};
     bool is_json = o->form == MR_EXPLAIN_JSON;
     bool turns = e && e->plan.use_exif && o->orientation >= 2;
     bool swaps = turns && o->orientation >= 5;
@@ -398,13 +423,17 @@ static mr_status check_options(const mr_explain_options *options, mr_error *erro
     if (options->n_rows > 0 && options->row >= options->n_rows)
         return mr_error_set(error, MR_ERR_INVALID, "row %u is not below n_rows %u", options->row,
                             options->n_rows);
+    if (options->n_boxes > UINT16_MAX || (options->n_boxes > 0 && !options->boxes))
+        return mr_error_set(error, MR_ERR_INVALID, "n_boxes %llu: boxes is NULL, or more than %d",
+                            (unsigned long long)options->n_boxes, UINT16_MAX);
     return MR_OK;
 }
 
 static mr_status compile_plan(const mr_transform *transform, const mr_explain_options *o,
                               struct mr_plan *plan, mr_error *error)
 {
-    struct mr_sample_kind kind = {.encoded = o->raw_channels == 0, .picture = 1};
+    struct mr_sample_kind kind = {
+        .encoded = o->raw_channels == 0, .picture = 1, .boxes = o->boxes != NULL};
     if (o->raw_channels) {
         kind.dtype = MR_U8;
         kind.ndim = 3;
@@ -436,13 +465,24 @@ static mr_status draw_picture(const mr_explain_options *o, uint32_t k, struct ex
                               mr_error *error)
 {
     struct mr_rng sample;
+    if (e->plan.draws_for_boxes && !o->boxes)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_iou_crop is drawn for the boxes of the sample: set boxes");
+    mr_box_list_clear(&e->boxes);
+    for (uint64_t i = 0; i < o->n_boxes; i++) {
+        struct mr_box_row *row;
+        mr_status added = mr_box_list_add(&e->boxes, &row, error);
+        if (added != MR_OK)
+            return added;
+        memcpy(row, o->boxes + 4 * i, 4 * sizeof *o->boxes); /* the first fields */
+    }
     bool swaps = e->plan.use_exif && o->orientation >= 5;
     mr_rng_init(&sample, o->seed, o->epoch, (uint64_t)o->index);
     mr_rng_set_occurrence(&sample, o->occurrence);
     e->rng = mr_geometry_begin_draws(&e->plan, k, &sample);
     mr_status status =
         mr_geometry_record(&e->plan, swaps ? o->height : o->width, swaps ? o->width : o->height,
-                           &e->rng, &e->geometry, &e->steps, error);
+                           &e->rng, &e->geometry, &e->steps, &e->boxes, error);
     if (status != MR_OK)
         return status;
     const struct mr_box *made = &e->geometry.stages[e->geometry.n_stages - 1].window;
@@ -542,6 +582,7 @@ mr_status mr_transform_explain(const mr_transform *transform, const mr_explain_o
         e = malloc(sizeof *e);
         if (!e)
             return mr_error_memory(error, sizeof *e);
+        e->boxes = (struct mr_box_list){0};
     }
     /* nothing is written if a picture cannot be drawn */
     if (mr_transform_has_pictures(transform))
@@ -550,6 +591,8 @@ mr_status mr_transform_explain(const mr_transform *transform, const mr_explain_o
         status = draw_one(transform, &resolved, e, error);
     if (status == MR_OK)
         status = write_line(transform, &resolved, e, text_out, size, len_out, error);
+    if (e)
+        mr_box_list_fini(&e->boxes);
     free(e);
     return status;
 }

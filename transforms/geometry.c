@@ -10,6 +10,8 @@
 #include "transforms/geometry.h"
 
 #include "transforms/axis.h"
+#include "transforms/boxes/box_run.h"
+#include "transforms/boxes/iou_crop.h"
 #include "transforms/geometry_detection.h"
 #include "transforms/image_ops/image_warp.h"
 #include "transforms/image_params.h"
@@ -319,7 +321,7 @@ static struct mr_geometry_step begin_step(const struct mr_op *op, struct mr_geom
 
 /* place: of the operation in the plan's list, from 1. */
 static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct mr_rng *rng,
-                           mr_error *error)
+                           const struct mr_box_list *boxes, mr_error *error)
 {
     const struct mr_op *op = step->op;
     mr_status status = MR_OK;
@@ -346,6 +348,7 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
         if (status == MR_OK)
             step->box = draw_crop(op, step->width, step->height, rng);
         break;
+    case MR_OP_RANDOM_IOU_CROP: mr_iou_crop_draw(step, place, rng, boxes); break;
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
         status = check_pad(op, step->width, step->height, error);
@@ -393,6 +396,10 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
         fold_padded_crop(g, step->op, step->box);
         break;
     case MR_OP_CENTER_CROP: fold_crop(g, step->box, black); break;
+    case MR_OP_RANDOM_IOU_CROP:
+        if (step->box.width > 0)
+            fold_crop(g, step->box, black);
+        break;
     case MR_OP_RANDOM_CROP:
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
@@ -491,10 +498,11 @@ static void trim_stages(struct mr_geometry *g)
     }
 }
 
-/* steps: where to record the steps, or NULL. */
+/* steps: where to record the steps, or NULL. boxes: NULL, or those that are moved too. */
 static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint32_t height,
                                struct mr_rng *rng, struct mr_geometry *g,
-                               struct mr_geometry_steps *steps, mr_error *error)
+                               struct mr_geometry_steps *steps, struct mr_box_list *boxes,
+                               mr_error *error)
 {
     if (width == 0 || height == 0 || width > MR_MAX_RESIZED || height > MR_MAX_RESIZED)
         return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", width, height);
@@ -507,10 +515,12 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
             draw_calls(plan, i, rng, g, &step);
         } else {
             end_calls(g);
-            mr_status status = draw_step(&step, i + 1, rng, error);
+            mr_status status = draw_step(&step, i + 1, rng, boxes, error);
             if (status != MR_OK)
                 return status;
             fold_step(g, &step);
+            if (boxes)
+                mr_box_run_step(&step, boxes);
         }
         if (steps)
             steps->steps[steps->n++] = step;
@@ -534,15 +544,17 @@ struct mr_rng mr_geometry_begin_draws(const struct mr_plan *plan, uint32_t k,
 mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            struct mr_rng *rng, struct mr_geometry *geometry_out, mr_error *error)
 {
-    return make_geometry(plan, width, height, rng, geometry_out, NULL, error);
+    return make_geometry(plan, width, height, rng, geometry_out, NULL, NULL, error);
 }
 
 mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height,
                              struct mr_rng *rng, struct mr_geometry *geometry_out,
-                             struct mr_geometry_steps *steps_out, mr_error *error)
+                             struct mr_geometry_steps *steps_out, struct mr_box_list *boxes,
+                             mr_error *error)
 {
-    steps_out->n = 0;
-    return make_geometry(plan, width, height, rng, geometry_out, steps_out, error);
+    if (steps_out)
+        steps_out->n = 0;
+    return make_geometry(plan, width, height, rng, geometry_out, steps_out, boxes, error);
 }
 
 static bool sets_size(const struct mr_op *op)
@@ -555,8 +567,9 @@ static bool sets_size(const struct mr_op *op)
 
 bool mr_geometry_draws_size(const struct mr_op *op)
 {
-    return op->kind == MR_OP_RANDOM_RESIZE || op->kind == MR_OP_RANDOM_SHORTEST_SIZE ||
-           op->kind == MR_OP_SCALE_JITTER || op->kind == MR_OP_RANDOM_ZOOM_OUT ||
+    return op->kind == MR_OP_RANDOM_IOU_CROP || op->kind == MR_OP_RANDOM_RESIZE ||
+           op->kind == MR_OP_RANDOM_SHORTEST_SIZE || op->kind == MR_OP_SCALE_JITTER ||
+           op->kind == MR_OP_RANDOM_ZOOM_OUT ||
            (op->kind == MR_OP_IMAGE && mr_image_op_draws_size(op->image_op, op->args));
 }
 

@@ -12,6 +12,7 @@
 #ifndef TRANSFORMS_GEOMETRY_H
 #define TRANSFORMS_GEOMETRY_H
 
+#include "base/box_list.h"
 #include "base/rng.h"
 #include "transforms/geometry_step.h"
 
@@ -57,18 +58,23 @@ struct mr_rng mr_geometry_begin_draws(const struct mr_plan *plan, uint32_t k,
 mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            struct mr_rng *rng, struct mr_geometry *geometry_out, mr_error *error);
 
-/* The same, and record each step. */
+/*
+ * The same, and record each step, unless steps_out is NULL. boxes: NULL, or those of the image, in
+ * its pixels, which are moved with it; random_iou_crop is drawn for them.
+ */
 mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height,
                              struct mr_rng *rng, struct mr_geometry *geometry_out,
-                             struct mr_geometry_steps *steps_out, mr_error *error);
+                             struct mr_geometry_steps *steps_out, struct mr_box_list *boxes,
+                             mr_error *error);
 
 /* Does the size of the image after the operation depend on draws? */
 bool mr_geometry_draws_size(const struct mr_op *op);
 
 /*
  * Size of the output for an image of that size. Makes no draws. A size of 0 means unknown, or drawn
- * (random_resize): the output's is then 0 too, unless an operation sets it. MR_ERR_DAMAGED if an
- * operation, drawn or not, cannot be applied to the image as it is at that point.
+ * (random_resize, random_iou_crop): the output's is then 0 too, unless an operation sets it.
+ * MR_ERR_DAMAGED if an operation, drawn or not, cannot be applied to the image as it is at that
+ * point.
  */
 mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            int64_t *width_out, int64_t *height_out, mr_error *error);

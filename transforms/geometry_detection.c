@@ -90,6 +90,7 @@ static mr_status draw_zoom_out(struct mr_geometry_step *step, struct mr_rng *rng
     step->box = (struct mr_box){.width = step->width, .height = step->height};
     if (!mr_rng_chance(rng, (double)(float)op->p))
         return MR_OK;
+    step->flips = true;
     float ratio = draw_factor(op->scale, rng);
     float width = truncf((float)step->width * ratio), height = truncf((float)step->height * ratio);
     mr_status status = check_sides(step, (double)width, (double)height, "random_zoom_out", error);

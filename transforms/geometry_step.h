@@ -32,7 +32,7 @@ struct mr_geometry_step {
     int64_t resized_width; /* of operations that resize */
     int64_t resized_height;
     enum mr_interpolation interpolation;
-    bool flips;
+    bool flips; /* of flips and random_zoom_out: they were drawn */
     uint32_t first_call;
     uint32_t n_calls;
 };

@@ -26,6 +26,7 @@ enum mr_op_kind {
     MR_OP_RANDOM_RESIZE, /* of the shorter side, from height to width - 1 */
     MR_OP_CENTER_CROP,
     MR_OP_RANDOM_CROP,
+    MR_OP_RANDOM_IOU_CROP, /* drawn for the boxes of the sample */
     MR_OP_PAD,
     MR_OP_PAD_IF_SMALLER, /* at the right and at the bottom */
     MR_OP_RANDOM_SHORTEST_SIZE,
@@ -40,7 +41,8 @@ enum mr_op_kind {
     MR_OP_EXIF,
     MR_OP_NORMALIZE,
     MR_OP_RGB,
-    MR_OP_MASK, /* says how masks are made; moves nothing */
+    MR_OP_MASK,     /* says how masks are made; moves nothing */
+    MR_OP_SANITIZE, /* removes boxes; moves nothing */
     MR_OP_RANDOM_ERASING,
     /* These mix the rows of a batch. */
     MR_OP_MIXUP,
@@ -87,6 +89,10 @@ struct mr_op {
             double switch_prob; /* of CutMix, where both are possible */
             double smoothing;   /* of soft labels */
         };
+        struct { /* of MR_OP_SANITIZE: boxes below these are removed */
+            double min_size;
+            double min_area;
+        };
         double border[4];                   /* of MR_OP_PAD: left, top, right, bottom */
         double sizes[MR_IMAGE_OP_MAX_ARGS]; /* n_sizes of them */
         double args[MR_IMAGE_OP_MAX_ARGS];  /* of image_op; as long as the structs above, so no byte
@@ -100,7 +106,8 @@ struct mr_op {
     uint8_t fill[4];        /* of a constant padding: red, green, blue, 0 */
     uint32_t erase_mode;    /* enum mr_erase_mode */
     union {
-        uint32_t count;         /* of random_erasing: the largest number of boxes */
+        uint32_t count;         /* of random_erasing: the largest number of boxes; of
+                                   random_iou_crop: trials for each option */
         uint32_t max_size;      /* of the longer side, of MR_OP_RESIZE_SHORT and
                                    MR_OP_RANDOM_SHORTEST_SIZE; 0: any */
         uint32_t vertical;      /* of MR_OP_TEN_CROP: 1: the flip is vertical */
@@ -129,7 +136,7 @@ enum mr_mask_nearest {
     MR_N_MASK_NEARESTS
 };
 
-/* How the first further member of a sample becomes its mask. */
+/* How the first further member of a sample that has no boxes becomes its mask. */
 struct mr_mask_rule {
     uint32_t is_used; /* 0: samples have no masks */
     uint32_t dtype;   /* mr_dtype: MR_U8, MR_I16, MR_I64 */
@@ -161,6 +168,13 @@ struct mr_quotients {
     float std[4];
 };
 
+/* What becomes of a further member of a sample. */
+enum mr_member_use {
+    MR_MEMBER_BYTES, /* a column of its own */
+    MR_MEMBER_MASK,
+    MR_MEMBER_BOXES
+};
+
 struct mr_plan {
     struct mr_sample_kind kind;
     struct mr_view view;
@@ -169,7 +183,8 @@ struct mr_plan {
     struct mr_op erase; /* applied to finished floats; kind 0: none */
     struct mr_op mix;   /* how a batch's rows are mixed; kind 0: not at all */
     struct mr_mask_rule mask;
-    uint32_t copy; /* 1: a raw sample is copied unchanged */
+    uint32_t draws_for_boxes; /* 1: draws depend on the boxes of the sample */
+    uint32_t copy;            /* 1: a raw sample is copied unchanged */
     uint32_t use_exif;
     mr_dtype dtype;     /* of the output */
     mr_layout layout;   /* of a picture's output */
@@ -192,5 +207,14 @@ struct mr_plan {
     float table[4][256];
     struct mr_quotients quotients; /* of an exact plan */
 };
+
+/* Of member i of the samples. */
+static inline enum mr_member_use mr_plan_member_use(const struct mr_plan *plan, uint32_t i)
+{
+    uint32_t boxes = plan->kind.boxes; /* 1 + the index */
+    if (boxes == i + 1)
+        return MR_MEMBER_BOXES;
+    return plan->mask.is_used && i == (boxes == 1) ? MR_MEMBER_MASK : MR_MEMBER_BYTES;
+}
 
 #endif

@@ -247,17 +247,41 @@ static bool moves_pixels(const struct mr_op *op)
     return strcmp(image_op->name, "hflip") == 0 || strcmp(image_op->name, "vflip") == 0;
 }
 
+/* What cannot move the annotations of a picture. what: "masks" or "boxes". */
+static mr_status check_annotated(const struct mr_plan *plan, const char *what, mr_error *error)
+{
+    if (plan->use_exif || plan->mix.kind != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to %s",
+                            plan->use_exif ? "exif" : mr_transform_op_name(&plan->mix), what);
+    for (uint32_t i = 0; i < plan->n_ops; i++)
+        if (moves_pixels(&plan->ops[i]))
+            return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to %s",
+                                mr_transform_op_name(&plan->ops[i]), what);
+    return MR_OK;
+}
+
+/* torchvision moves boxes with a border of one color only. */
+static mr_status compile_boxes(struct mr_plan *plan, mr_error *error)
+{
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        const struct mr_op *op = &plan->ops[i];
+        plan->draws_for_boxes |= op->kind == MR_OP_RANDOM_IOU_CROP;
+        bool pads = op->kind == MR_OP_RANDOM_CROP || op->kind == MR_OP_PAD;
+        if (plan->kind.boxes && pads && op->padding_mode != MR_PADDING_CONSTANT)
+            return mr_error_set(
+                error, MR_ERR_INVALID, "%s is not applied to boxes with padding_mode=%s",
+                mr_transform_op_name(op), mr_transform_padding_modes[op->padding_mode]);
+    }
+    return plan->kind.boxes ? check_annotated(plan, "boxes", error) : MR_OK;
+}
+
 static mr_status compile_mask(const struct mr_op *op, struct mr_plan *plan, mr_error *error)
 {
     if (!op)
         return MR_OK;
-    if (plan->use_exif || plan->mix.kind != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to masks",
-                            plan->use_exif ? "exif" : mr_transform_op_name(&plan->mix));
-    for (uint32_t i = 0; i < plan->n_ops; i++)
-        if (moves_pixels(&plan->ops[i]))
-            return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to masks",
-                                mr_transform_op_name(&plan->ops[i]));
+    mr_status status = check_annotated(plan, "masks", error);
+    if (status != MR_OK)
+        return status;
     plan->mask = (struct mr_mask_rule){
         .is_used = 1, .dtype = op->mask_dtype, .nearest = op->interpolation, .fill = op->padding};
     return MR_OK;
@@ -310,6 +334,10 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
         return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied to views and crops",
                             mask ? "mask" : mr_transform_op_name(&plan->mix));
     status = compile_mask(mask, plan, error);
+    status = status == MR_OK ? compile_boxes(plan, error) : status;
+    if (status == MR_OK && mr_transform_has_pictures(transform) &&
+        (plan->kind.boxes || plan->draws_for_boxes))
+        return mr_error_set(error, MR_ERR_INVALID, "views and crops are not applied to boxes");
     status = status == MR_OK ? check_erasing(plan, error) : status;
     status = status == MR_OK ? check_mixing(plan, error) : status;
     if (status != MR_OK)

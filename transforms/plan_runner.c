@@ -36,7 +36,8 @@ struct mr_plan_runner {
     struct mr_codec *codec; /* only if samples are encoded */
     struct mr_resample resample;
     struct mr_geometry geometry;
-    struct mr_geometry_steps steps; /* only with masks, like the next two */
+    struct mr_box_list *boxes;      /* of the sample that is run; only with boxes */
+    struct mr_geometry_steps steps; /* only with masks */
     struct mr_mask_run mask;
     uint32_t mask_width; /* of the picture that steps begin with */
     uint32_t mask_height;
@@ -126,6 +127,11 @@ void mr_plan_runner_use_stock_jpeg(struct mr_plan_runner *runner)
 {
     if (runner->codec)
         mr_codec_use_stock_jpeg(runner->codec);
+}
+
+void mr_plan_runner_set_boxes(struct mr_plan_runner *runner, struct mr_box_list *boxes)
+{
+    runner->boxes = boxes;
 }
 
 static uint64_t read_clock(const struct mr_plan_runner *runner)
@@ -316,15 +322,14 @@ static mr_status check_room(const struct mr_plan *plan, const struct mr_box *mad
                         (unsigned long long)plan->out_bytes);
 }
 
-/* Draw the geometry, and check the output's size. */
+/* Draw the geometry, move the boxes (or NULL) with it, and check the output's size. */
 static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height,
-                               struct mr_rng *rng, mr_error *error)
+                               struct mr_rng *rng, struct mr_box_list *boxes, mr_error *error)
 {
     const struct mr_plan *plan = runner->plan;
     struct mr_geometry *g = &runner->geometry;
-    mr_status status = plan->mask.is_used
-                           ? mr_geometry_record(plan, width, height, rng, g, &runner->steps, error)
-                           : mr_geometry_make(plan, width, height, rng, g, error);
+    struct mr_geometry_steps *steps = plan->mask.is_used ? &runner->steps : NULL;
+    mr_status status = mr_geometry_record(plan, width, height, rng, g, steps, boxes, error);
     if (status != MR_OK)
         return status;
     runner->mask_width = width;
@@ -340,19 +345,13 @@ static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, ui
     return MR_OK;
 }
 
-/* These draws follow those of the geometry. */
-static void erase_boxes(const struct mr_plan *plan, const struct run *run)
-{
-    struct mr_erase *erase = &run->report->erase;
-    mr_erase_draw(plan, plan->out_width, plan->out_height, run->rng, erase);
-    if (!mr_erase_is_deferred(plan))
-        mr_erase_run(plan, erase, run->out);
-}
-
 /* Make the tensor from run->source, which is set. */
 static mr_status run_picture(struct mr_plan_runner *runner, struct run *run)
 {
-    mr_status status = make_geometry(runner, run->width, run->height, run->rng, run->error);
+    struct mr_box_list *boxes = runner->plan->kind.boxes ? runner->boxes : NULL;
+    if (boxes)
+        mr_box_list_scale(boxes, run->width, run->height);
+    mr_status status = make_geometry(runner, run->width, run->height, run->rng, boxes, run->error);
     if (status != MR_OK)
         return status;
     const struct mr_box *made = &runner->geometry.stages[runner->geometry.n_stages - 1].window;
@@ -361,7 +360,7 @@ static mr_status run_picture(struct mr_plan_runner *runner, struct run *run)
     mr_geometry_report(&runner->geometry, run->width, run->height, run->report->geometry);
     status = run_stages(runner, run);
     if (status == MR_OK && runner->plan->erase.kind == MR_OP_RANDOM_ERASING)
-        erase_boxes(runner->plan, run);
+        mr_erase_sample(runner->plan, run->rng, run->out, &run->report->erase);
     return status;
 }
 
@@ -406,7 +405,7 @@ static mr_status draw_ahead(struct mr_plan_runner *runner, uint32_t width, uint3
         runner->plan = plan_of(runner, v);
         for (uint32_t k = 0; k < runner->plan->view.n_pictures && status == MR_OK; k++) {
             struct mr_rng draws = mr_geometry_begin_draws(runner->plan, k, &copy);
-            status = make_geometry(runner, width, height, &draws, error);
+            status = make_geometry(runner, width, height, &draws, NULL, error);
             if (status == MR_OK)
                 join_boxes(need_out, &runner->geometry.stages[0].need);
         }
@@ -606,9 +605,9 @@ static mr_status check_packed_copy(struct mr_plan_runner *runner,
 
 static bool needs_whole(const struct mr_plan_runner *runner, const struct mr_packed_image *image)
 {
-    if (image->encoding == MR_PACKED_JPEG || needs_turning(runner->plan, image->orientation))
-        return true;
-    return image->encoding == MR_PACKED_MARKED && !mr_codec_reads_marks(runner->codec);
+    return image->encoding == MR_PACKED_JPEG || runner->plan->draws_for_boxes ||
+           needs_turning(runner->plan, image->orientation) ||
+           (image->encoding == MR_PACKED_MARKED && !mr_codec_reads_marks(runner->codec));
 }
 
 mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_packed_image *image,

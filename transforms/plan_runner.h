@@ -6,6 +6,7 @@
 #ifndef TRANSFORMS_PLAN_RUNNER_H
 #define TRANSFORMS_PLAN_RUNNER_H
 
+#include "base/box_list.h"
 #include "base/erasing.h"
 #include "base/packed_image.h"
 #include "base/rng.h"
@@ -92,6 +93,12 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
  */
 mr_status mr_plan_runner_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
                               void *out, mr_error *error);
+
+/*
+ * Lend the boxes of the sample that is run next, as its annotation has them; only if the plan's
+ * samples have boxes. The run moves them as it moves the picture (boxes/box_run.h).
+ */
+void mr_plan_runner_set_boxes(struct mr_plan_runner *runner, struct mr_box_list *boxes);
 
 /* True if the error says that an image's output has another size than the first image's. */
 bool mr_plan_runner_is_other_size(const mr_error *error);

@@ -84,7 +84,9 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_EXIF: return "exif";
     case MR_OP_NORMALIZE: return "normalize";
     case MR_OP_RGB: return "rgb";
+    case MR_OP_RANDOM_IOU_CROP: return "random_iou_crop";
     case MR_OP_MASK: return "mask";
+    case MR_OP_SANITIZE: return "sanitize";
     case MR_OP_RANDOM_ERASING: return "random_erasing";
     case MR_OP_MIXUP: return "mixup";
     case MR_OP_CUTMIX: return "cutmix";
@@ -392,6 +394,38 @@ mr_status mr_transform_mask(mr_transform *transform, mr_dtype dtype, enum mr_mas
             return mr_error_set(error, MR_ERR_INVALID, "mask is there twice");
     if (dtype == MR_U8 && fill > UINT8_MAX)
         return mr_error_set(error, MR_ERR_INVALID, "mask: u8 cannot hold the fill %u", fill);
+    return mr_transform_append_op(transform, &op, error);
+}
+
+mr_status mr_transform_random_iou_crop(mr_transform *transform, const double scale[2],
+                                       const double ratio[2], uint32_t trials, mr_error *error)
+{
+    const struct mr_op op = {.kind = MR_OP_RANDOM_IOU_CROP,
+                             .scale = {scale[0], scale[1]},
+                             .ratio = {ratio[0], ratio[1]},
+                             .count = trials};
+    if (!(scale[0] > 0.0 && scale[0] <= scale[1] && scale[1] <= 1.0))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_iou_crop: scale %g:%g is not a range above 0, up to 1",
+                            scale[0], scale[1]);
+    if (!(ratio[0] > 0.0 && ratio[0] <= ratio[1] && isfinite(ratio[1])))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_iou_crop: ratio %g:%g is not a range above 0", ratio[0],
+                            ratio[1]);
+    if (trials < 1 || trials > 1000)
+        return mr_error_set(error, MR_ERR_INVALID, "random_iou_crop: trials %u is not 1 to 1000",
+                            trials);
+    return mr_transform_append_op(transform, &op, error);
+}
+
+mr_status mr_transform_sanitize(mr_transform *transform, double min_size, double min_area,
+                                mr_error *error)
+{
+    const struct mr_op op = {.kind = MR_OP_SANITIZE, .min_size = min_size, .min_area = min_area};
+    if (!(min_size >= 1.0 && isfinite(min_size) && min_area >= 1.0 && isfinite(min_area)))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "sanitize: min_size %g and min_area %g are not both 1 or more",
+                            min_size, min_area);
     return mr_transform_append_op(transform, &op, error);
 }
 

@@ -92,6 +92,10 @@ mr_status mr_transform_random_zoom_out(mr_transform *transform, uint32_t n_fill,
                                        const double side_range[2], double p, mr_error *error);
 mr_status mr_transform_mask(mr_transform *transform, mr_dtype dtype, enum mr_mask_nearest nearest,
                             uint32_t fill, mr_error *error);
+mr_status mr_transform_random_iou_crop(mr_transform *transform, const double scale[2],
+                                       const double ratio[2], uint32_t trials, mr_error *error);
+mr_status mr_transform_sanitize(mr_transform *transform, double min_size, double min_area,
+                                mr_error *error);
 mr_status mr_transform_pad(mr_transform *transform, const uint32_t border[4],
                            enum mr_padding_mode mode, uint32_t n_fill, const double *fill,
                            mr_error *error);

@@ -229,6 +229,12 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
         mr_text_writer_put(&p->w, "resampled to fit %lldx%lld and padded, %s\n", width, height,
                            filter);
         break;
+    case MR_OP_RANDOM_IOU_CROP:
+        mr_text_writer_put(&p->w, "a random box of the image that has boxes of the sample\n");
+        break;
+    case MR_OP_SANITIZE:
+        mr_text_writer_put(&p->w, "removes boxes of the sample; the pixels stay\n");
+        break;
     case MR_OP_MASK:
         mr_text_writer_put(&p->w,
                            "the first further member is a mask of %s, moved like the image\n",

@@ -80,6 +80,7 @@ static mr_status take_keep(struct mr_spec *spec, struct mr_tar_recipe *recipe, m
     struct mr_extra_list list;
     mr_status status = mr_extra_parse(spec, "keep", "SUFFIX:BYTES", &list, error);
     recipe->n_extra = list.n;
+    recipe->boxes = list.boxes;
     memcpy(recipe->extra, list.extra, sizeof list.extra);
     return status;
 }
@@ -92,7 +93,9 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
     mr_status status = mr_index_place_take(spec, &opening->index_place, error);
-    return status < 0 ? status : mr_spec_finish(spec, "image, label, keep, classes, index", error);
+    return status < 0
+               ? status
+               : mr_spec_finish(spec, "image, label, keep, boxes, classes, index", error);
 }
 
 /*
@@ -195,6 +198,7 @@ static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *e
     if (status < 0)
         return status;
     header->kind.n_extra = opening->recipe.n_extra;
+    header->kind.boxes = opening->recipe.boxes;
     memcpy(header->kind.extra, opening->recipe.extra, sizeof header->kind.extra);
     header->kind.encoded = 1;
     header->kind.picture = 1;

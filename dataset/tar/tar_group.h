@@ -20,6 +20,7 @@ struct mr_tar_recipe {
     const char *images[MR_TAR_MAX_IMAGES]; /* suffixes in lower case; the first one that a sample
                                               has is its image */
     uint32_t n_extra;
+    uint32_t boxes; /* as in struct mr_sample_kind */
     struct mr_extra extra[MR_MAX_EXTRA]; /* extra members, by suffix */
     char storage[256];
     char text[MR_TAR_RECIPE]; /* all of the above as text: equal texts give equal samples */

@@ -45,6 +45,12 @@
  * is 0 after normalize, and 255 in masks. "image.shape" has the sizes before padding. A row whose
  * mask is 0 is all padding.
  *
+ * A dataset with boxes has four arrays with row_offsets, and four with these offsets: "boxes" (f32:
+ * x1, y1, x2, y2 of each box in pixels of its image), "box_label" (i64), "box_area" (f32, as the
+ * annotation states it, or of its box) and "box_crowd" (u8). Each has the boxes of all rows, one
+ * row after the other: those of row i are row_offsets[i] to row_offsets[i + 1], the same in all
+ * four. The member that has the boxes is not an array of its own.
+ *
  * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with
  * row_offsets, and "txt.offsets" (i64 [N + 1]), which holds the same offsets. A dataset of
  * callbacks has an array for each of its columns, and offsets for those whose rows differ in
@@ -117,13 +123,14 @@ typedef struct mr_array {
     int64_t shape[MR_MAX_NDIM];   /* elements; shape[0] is the number of rows of this batch, or
                                      one more for offsets, or with the option ragged the bytes of
                                      all rows of "image". If rows differ in length, shape[1] is
-                                     the largest allowed length of a row */
+                                     the largest allowed length of a row; in "boxes", shape[2] is 4
+                                     and a length counts boxes */
     int64_t strides[MR_MAX_NDIM]; /* bytes; strides[0] is 0 if rows differ in length */
     mr_device device;
     void *data;
-    const int64_t *row_offsets; /* if rows differ in length without gaps: shape[0] + 1 offsets in
-                                   elements from data to each row and to the end of the last row, in
-                                   the same memory as data. Otherwise NULL */
+    const int64_t *row_offsets; /* if rows differ in length without gaps: shape[0] + 1 offsets
+                                   from data to each row and to the end of the last row, in units of
+                                   strides[1], in the same memory as data. Otherwise NULL */
     int64_t n_values;           /* row_offsets[shape[0]], readable on the host also for arrays on
                                    a GPU; 0 without row_offsets */
 } mr_array;

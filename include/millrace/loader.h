@@ -172,7 +172,9 @@ typedef struct mr_loader_options {
 
     /* Diagnostics */
     bool with_timing; /* measure the time of each stage for the statistics */
-    uint8_t reserved_devices[5];
+    uint8_t reserved_devices[1];
+    uint32_t max_boxes; /* of one sample, of a dataset with boxes: 1 to 65535; 0 means 1024. A
+                           sample with more is damaged. A batch has room for so many of each */
     const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE,
                           if set; "": none. If another loader is writing FILE, the trace goes to
                           FILE.2, FILE.3, ... */

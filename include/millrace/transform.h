@@ -112,6 +112,12 @@ typedef struct mr_explain_options {
     uint32_t rank;   /* of the loader */
 
     uint32_t form; /* an mr_explain_form; default: MR_EXPLAIN_JSON */
+
+    /* The boxes of the sample, if it has some */
+    const float *boxes; /* x1, y1, x2, y2 of each in pixels of the decoded image, before any
+                           operation; random_iou_crop is drawn for them. NULL: the sample has no
+                           boxes, and calls that change only boxes are left out */
+    uint64_t n_boxes;   /* up to 65535 */
 } mr_explain_options;
 
 #define MR_EXPLAIN_OPTIONS_INIT MR_STRUCT_INIT(mr_explain_options)
@@ -126,7 +132,8 @@ MR_API void mr_explain_options_init(mr_explain_options *options, size_t size);
  * lines of Python replay them (docs/formats.md). normalize is not listed. With random_erasing,
  * "after" has the boxes of the normalized tensor. If the transform mixes rows and n_rows is set,
  * "mix" has the row's partner, lambda and box, or null if the row is not mixed. With views or
- * crops, "views" has the calls of each picture.
+ * crops, "views" has the calls of each picture. With boxes, the functions are those of
+ * torchvision.transforms.v2.functional.
  *
  * transform  NULL: the loader's default
  * options    set at least width and height, except for a hole

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dataset/annotations/box_member.h"
 #include "loader/workers/fork_mark.h"
 #include "loader/workers/worker_cache.h"
 #include "pinned/slot_extra.h"
@@ -25,10 +26,12 @@ struct mr_sample_maker {
     struct mr_worker_cache *cache; /* NULL without a cache */
     struct mr_reader *spare;  /* for candidates that were not read ahead; made when first needed */
     struct mr_fork_mark mark; /* made in the worker itself */
-    uint32_t first_extra;     /* column of the dataset's first further array */
+    uint32_t first_extra;     /* column of the first further member that is one */
     uint32_t mask;            /* column of the masks; MR_NO_COLUMN */
     bool has_pictures;        /* of views or crops: */
     struct mr_view_out outs[MR_MAX_VIEWS];
+    uint32_t first_box;       /* column of the boxes, which those of their values follow */
+    struct mr_box_list boxes; /* of the sample in progress */
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
@@ -42,11 +45,14 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->control = job->shared.control;
     maker->record = &job->shared.records[job->id];
     maker->ring = mr_control_trace_ring(&job->shared, job->id);
-    maker->first_extra =
-        maker->control->layout.columns.n - maker->control->plan.kind.n_extra; /* they are last */
-    maker->first_extra += maker->control->plan.mask.is_used; /* the first member is the mask */
+    const struct mr_plan *plan = &maker->control->plan;
+    maker->first_extra = maker->control->layout.columns.n; /* they are last */
+    for (uint32_t k = 0; k < plan->kind.n_extra; k++)
+        maker->first_extra -= mr_plan_member_use(plan, k) == MR_MEMBER_BYTES;
     maker->mask = mr_columns_find(&maker->control->layout.columns, "mask_image");
-    const struct mr_view *view = &maker->control->plan.view;
+    maker->first_box =
+        plan->kind.boxes ? mr_columns_find(&maker->control->layout.columns, "boxes") : MR_NO_COLUMN;
+    const struct mr_view *view = &plan->view;
     maker->has_pictures = view->name[0] || view->n_crops > 0;
     mr_fork_mark_init(&maker->mark);
     const mr_loader_options *o = &maker->control->options;
@@ -80,6 +86,7 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
         mr_reader_destroy(maker->spare);
     mr_worker_cache_destroy(maker->cache);
     mr_fork_mark_fini(&maker->mark);
+    mr_box_list_fini(&maker->boxes);
     if (maker->runner)
         mr_plan_runner_destroy(maker->runner);
     free(maker);
@@ -270,22 +277,60 @@ static mr_status make_mask(struct mr_sample_maker *maker, const struct mr_sample
     return status;
 }
 
-/* Store the further members of the sample. The first may be its mask. */
+/* Read the boxes of the sample. The run of its pixels moves them. */
+static mr_status read_boxes(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                            const struct mr_read *read, mr_error *error)
+{
+    const struct mr_plan *plan = &maker->control->plan;
+    uint32_t most = maker->control->options.max_boxes, member = 0;
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; status == MR_OK && i < read->list->n; i++)
+        if (read->list->part[i].purpose == MR_FOR_MEMBER && ++member == plan->kind.boxes)
+            status = mr_box_member_read(maker->job.catalog, job->index, read->part[i].bytes,
+                                        read->part[i].len, &maker->boxes, error);
+    if (status == MR_OK && maker->boxes.n > most) {
+        status = mr_error_set(error, MR_ERR_DAMAGED, "it has %u boxes; max_boxes is %u",
+                              maker->boxes.n, most);
+        mr_sample_fetch_name(maker->job.catalog, job->index, error);
+    }
+    mr_plan_runner_set_boxes(maker->runner, &maker->boxes);
+    return status;
+}
+
+static void store_boxes(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
+{
+    const uint32_t first = maker->first_box, n = maker->boxes.n;
+    float *corners = mr_slot_row(&job->view, first, job->place);
+    int64_t *labels = mr_slot_row(&job->view, first + 1, job->place);
+    float *areas = mr_slot_row(&job->view, first + 2, job->place);
+    uint8_t *crowds = mr_slot_row(&job->view, first + 3, job->place);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct mr_box_row *row = &maker->boxes.rows[i];
+        memcpy(corners + 4 * (size_t)i, row, 4 * sizeof *corners); /* the first fields */
+        labels[i] = row->label;
+        areas[i] = row->area;
+        crowds[i] = (uint8_t)row->is_crowd;
+    }
+    for (uint32_t c = first; c < first + 4; c++)
+        mr_slot_extra_lengths(&job->view, c)[job->place] =
+            n * (uint32_t)mr_column_unit_bytes(&job->view.layout->columns.column[c]);
+}
+
+/* Store the further members of the sample as they are, or as its mask. */
 static mr_status store_members(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                const struct mr_read *read, mr_error *error)
 {
-    uint32_t column = maker->first_extra;
-    bool is_mask = maker->mask != MR_NO_COLUMN;
+    uint32_t column = maker->first_extra, member = 0;
     mr_status status = MR_OK;
     for (uint32_t i = 0; status == MR_OK && i < read->list->n; i++) {
         if (read->list->part[i].purpose != MR_FOR_MEMBER)
             continue;
-        if (is_mask)
+        enum mr_member_use use = mr_plan_member_use(&maker->control->plan, member++);
+        if (use == MR_MEMBER_MASK)
             status = make_mask(maker, job, &read->part[i], error);
-        else
+        else if (use == MR_MEMBER_BYTES)
             mr_slot_extra_put(&job->view, column++, job->place, read->part[i].bytes,
                               read->part[i].len);
-        is_mask = false;
     }
     return status;
 }
@@ -296,8 +341,13 @@ static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_
     struct mr_fetched fetched;
     mr_status status =
         mr_sample_fetch_take(&maker->source, job, read, label_at(job), &fetched, error);
+    bool has_boxes = maker->first_box != MR_NO_COLUMN;
+    if (status == MR_OK && has_boxes)
+        status = read_boxes(maker, job, read, error);
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
+    if (status == MR_OK && has_boxes)
+        store_boxes(maker, job);
     return status == MR_OK ? store_members(maker, job, read, error) : status;
 }
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import (
-    POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
-    c_uint8, c_uint32, c_uint64, c_void_p,
+    POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64,
+    c_size_t, c_uint8, c_uint32, c_uint64, c_void_p,
 )
 from typing import TypeVar
 
@@ -108,6 +108,7 @@ class mr_explain_options(Structure):
         ("reserved", c_uint8 * 2), ("name", c_char_p), ("width", c_uint32), ("height", c_uint32),
         ("orientation", c_uint32), ("raw_channels", c_uint32), ("batch", c_uint64),
         ("n_rows", c_uint32), ("row", c_uint32), ("rank", c_uint32), ("form", c_uint32),
+        ("boxes", POINTER(c_float)), ("n_boxes", c_uint64),
     ]
 
 

@@ -42,6 +42,7 @@ class Batch:
         image) and, with the option soft_labels, "soft_label" (f32 [N, classes]). With views there
         is an array for each in place of "image", with "NAME.geometry" beside it. Further
         members of the samples ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] is bytes.
+        A dataset with boxes has Rows "boxes", "box_label", "box_area" and "box_crowd".
         """
         found = self._arrays.get(name)
         if found is None:

@@ -95,6 +95,7 @@ class LoaderOptions(TypedDict, total=False):
     pin_memory: bool | None
     finish_on_host: bool | None
     with_timing: bool | None
+    max_boxes: int | None
     trace: str | os.PathLike[str] | None
     cache_slowdown: int | Literal["idle"] | None
     cache_form: Literal["auto", "index", "dct"] | None

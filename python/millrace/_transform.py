@@ -7,7 +7,7 @@ import ctypes
 import json
 import operator
 import weakref
-from typing import Any
+from typing import Any, Iterable, Sequence
 
 from . import _abi
 from ._library import check, encode, lib
@@ -59,7 +59,8 @@ def explain(transform: Transform | str | None,
             index: int,
             width: int,
             height: int,
-            occurrence: int = 0) -> Any:
+            occurrence: int = 0,
+            boxes: Iterable[Sequence[float]] | None = None) -> Any:
     """The calls that make a sample from its image, as "millrace export --explain" writes them
     (docs/formats.md).
 
@@ -74,6 +75,9 @@ def explain(transform: Transform | str | None,
     width, height  of the decoded image in pixels, before EXIF turns it
     occurrence     how often the epoch has had the index before, by repeat, by weights or by indices
                    given to set_epoch()
+    boxes          x1, y1, x2, y2 of each box of the sample, in pixels of the image before any
+                   operation; random_iou_crop needs them. The functions are then those of
+                   torchvision.transforms.v2.functional
     """
     handle, _kept = transform_handle(transform)
     options, error, size = _abi.make(_abi.mr_explain_options), _abi.mr_error(), ctypes.c_size_t()
@@ -84,6 +88,10 @@ def explain(transform: Transform | str | None,
     options.width = unsigned("width", width, 32)
     options.height = unsigned("height", height, 32)
     options.form = _abi.EXPLAIN_JSON
+    if boxes is not None:
+        corners = [float(corner) for box in boxes for corner in box]
+        options.boxes = (ctypes.c_float * max(len(corners), 1))(*corners)
+        options.n_boxes = len(corners) // 4
 
     def write(text: Any, room: int) -> None:
         check(lib.mr_transform_explain(handle, options, text, room, size, error), error)

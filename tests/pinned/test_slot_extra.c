@@ -21,10 +21,10 @@ static struct mr_slot_shape make_shape(void)
     struct mr_slot_shape shape = {
         .n_slots = 2, .n_workers = 1, .batch_size = BATCH, .columns = PLAIN_COLUMNS(16, 8)};
     for (unsigned k = 0; k < N_KEPT; k++) {
-        struct mr_extra extra = {.max_bytes = max_bytes[k]};
-        snprintf(extra.name, sizeof extra.name, "e%u", k);
-        snprintf(extra.offsets, sizeof extra.offsets, "e%u.offsets", k);
-        mr_columns_add_ragged(&shape.columns, &extra);
+        const int64_t most = (int64_t)max_bytes[k];
+        char name[8];
+        snprintf(name, sizeof name, "e%u", k);
+        mr_columns_add_ragged(&shape.columns, name, MR_U8, 1, &most);
     }
     return shape;
 }

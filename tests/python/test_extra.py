@@ -38,12 +38,12 @@ def test_rows_are_bytes(batch):
     assert isinstance(rows, mr.Rows)
     assert rows is batch["txt"]
     assert rows.tolist() == [caption or b"" for caption in CAPTIONS]
-    assert (len(rows), rows.max_bytes, rows[3], rows[-1]) == (7, 40, CAPTIONS[3], CAPTIONS[6])
+    assert (len(rows), rows.max_length, rows[3], rows[-1]) == (7, 40, CAPTIONS[3], CAPTIONS[6])
     assert rows.values.shape == (sum(len(caption or b"") for caption in CAPTIONS),)
     assert rows.values.tobytes() == b"".join(caption or b"" for caption in CAPTIONS)
     with pytest.raises(IndexError):
         rows[7]
-    assert "7 rows of up to 40 bytes" in repr(rows)
+    assert "7 rows of up to 40 on" in repr(rows)
     assert batch.keys()[5:] == ["txt", "txt.offsets"]
 
 

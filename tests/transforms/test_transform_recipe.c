@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#define SANITIZE "+sanitize(min_size=1,min_area=1)"
+#define IOU_CROP "random_iou_crop(scale=0.3:1,ratio=0.5:2,trials=40)"
 #define IMAGENET "+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
 #define WIDE(interp) "+trivial_augment_wide(31,interp=" interp ",fill=0)"
 #define SCALE ",scale=0.08:1,ratio=0.75:1.3333333333333333"
@@ -90,10 +92,16 @@ static const struct {
      "+mask(nearest=torch,fill=255,dtype=u8)" IMAGENET},
     {"segmentation_eval", "resize(520:520)+mask(nearest=torch,fill=255,dtype=u8)" IMAGENET},
     {"segmentation_eval_v1", "resize(520)+mask(nearest=pil,fill=255,dtype=u8)" IMAGENET},
+    {"detection_hflip", "hflip(0.5)" SANITIZE},
     {"detection_lsj", "scale_jitter(1024,scale_range=0.1:2)"
-                      "+fixed_size_crop(1024,fill=123:117:104)+hflip(0.5)"},
+                      "+fixed_size_crop(1024,fill=123:117:104)+hflip(0.5)" SANITIZE},
     {"detection_multiscale", "random_shortest_size(480:512:544:576:608:640:672:704:736:768:800,"
-                             "max_size=1333)+hflip(0.5)"},
+                             "max_size=1333)+hflip(0.5)" SANITIZE},
+    {"detection_ssd",
+     "photometric_distort(0.875:1.125,0.5:1.5,0.5:1.5,-0.05:0.05,0.5)"
+     "+random_zoom_out(side_range=1:4,p=0.5,fill=123:117:104)+" IOU_CROP "+hflip(0.5)" SANITIZE},
+    {"detection_ssdlite", IOU_CROP "+hflip(0.5)" SANITIZE},
+    {"detection_eval", "none"},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 

@@ -257,6 +257,42 @@ static mr_status add_mask(struct mr_text_parser *p, struct mr_text_item *item)
                            : status;
 }
 
+static mr_status add_random_iou_crop(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    double scale[2] = {0.3, 1.0}, ratio[2] = {0.5, 2.0};
+    uint32_t trials = 40;
+    mr_status status = mr_text_args_take_range(p, item, "scale", scale);
+    if (status == MR_OK)
+        status = mr_text_args_take_range(p, item, "ratio", ratio);
+    if (status == MR_OK)
+        status =
+            mr_text_args_take_whole(p, mr_text_args_take_named_or_next(item, "trials"), &trials);
+    return status == MR_OK
+               ? mr_transform_random_iou_crop(p->transform, scale, ratio, trials, p->error)
+               : status;
+}
+
+/* One number. */
+static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
+                             double *out)
+{
+    struct mr_text_arg *arg = mr_text_args_take_named_or_next(item, name);
+    if (arg && arg->n_values != 1)
+        return mr_text_parser_fail_at(p, arg->place, "one value is expected");
+    *out = arg ? arg->values[0] : *out;
+    return MR_OK;
+}
+
+static mr_status add_sanitize(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    double min_size = 1.0, min_area = 1.0;
+    mr_status status = take_number(p, item, "min_size", &min_size);
+    if (status == MR_OK)
+        status = take_number(p, item, "min_area", &min_area);
+    return status == MR_OK ? mr_transform_sanitize(p->transform, min_size, min_area, p->error)
+                           : status;
+}
+
 static mr_status add_kind(struct mr_text_parser *p, enum mr_op_kind kind, double probability)
 {
     const struct mr_op op = {.kind = kind, .p = probability};
@@ -362,7 +398,9 @@ const struct mr_text_operation mr_text_items[] = {
     {"fixed_size_crop", add_fixed_size_crop},
     {"random_zoom_out", add_random_zoom_out},
     {"letterbox", add_letterbox},
+    {"random_iou_crop", add_random_iou_crop},
     {"mask", add_mask},
+    {"sanitize", add_sanitize},
     {"hflip", add_hflip},
     {"vflip", add_vflip},
     {"normalize", mr_normalize_text_add},

@@ -146,6 +146,15 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         put_doubles(w, ",p=", &op->p, 1);
         put_padding_look(w, op);
         break;
+    case MR_OP_RANDOM_IOU_CROP:
+        put_doubles(w, "scale=", op->scale, 2);
+        put_doubles(w, ",ratio=", op->ratio, 2);
+        mr_text_writer_put(w, ",trials=%u", op->count);
+        break;
+    case MR_OP_SANITIZE:
+        put_doubles(w, "min_size=", &op->min_size, 1);
+        put_doubles(w, ",min_area=", &op->min_area, 1);
+        break;
     case MR_OP_MASK:
         mr_text_writer_put(w, "nearest=%s,fill=%u,dtype=%s",
                            mr_transform_mask_nearests[op->interpolation], op->padding,

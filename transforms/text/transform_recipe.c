@@ -121,12 +121,18 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
      * Those of references/detection: pixels become floats from 0 to 1, because the models
      * normalise.
      */
+    {.name = "detection_hflip", .text = "hflip(0.5)+sanitize"},
     {.name = "detection_lsj",
-     .text = "scale_jitter(@)+fixed_size_crop(@,fill=123:117:104)+hflip(0.5)",
+     .text = "scale_jitter(@)+fixed_size_crop(@,fill=123:117:104)+hflip(0.5)+sanitize",
      .size = 1024},
     {.name = "detection_multiscale",
      .text = "random_shortest_size(480:512:544:576:608:640:672:704:736:768:800,max_size=1333)"
-             "+hflip(0.5)"},
+             "+hflip(0.5)+sanitize"},
+    {.name = "detection_ssd",
+     .text = "photometric_distort+random_zoom_out(123:117:104)+random_iou_crop+hflip(0.5)"
+             "+sanitize"},
+    {.name = "detection_ssdlite", .text = "random_iou_crop+hflip(0.5)+sanitize"},
+    {.name = "detection_eval", .text = "none"},
 };
 const uint32_t mr_transform_recipe_count =
     sizeof mr_transform_recipes / sizeof *mr_transform_recipes;
