@@ -131,7 +131,7 @@ static mr_status open_set(struct opening *opening, int fds[MR_CATALOG_N_FDS], mr
     mr_status status =
         mr_annotated_list_init(&opening->list, opening->root, mask ? "mask" : "boxes",
                                mask ? MR_ANNOTATED_LIST_MASK : MR_ANNOTATED_LIST_BOXES, fds, error);
-    opening->list.builder.header.kind.boxes = !mask;
+    opening->list.extra.boxes = !mask;
     if (status == MR_OK)
         status = add_classes(opening, error);
     snprintf(path, sizeof path, "%s/ImageSets/%s/%.200s.txt", opening->root,
