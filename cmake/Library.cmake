@@ -202,10 +202,10 @@ foreach(room base sampler dataset dataset/annotations dataset/tar
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()
 foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/batch.jpg docs/cache.md
-        docs/choosing.md docs/design.md docs/extending.md docs/formats.md docs/frameworks.md
-        docs/gpu.md docs/install.md docs/pack-format.md docs/peers.md docs/plug-in.md
-        docs/python.md docs/recipes.md docs/speed.md docs/throughput.svg docs/training.md
-        bench/METHOD.md ${mr_readmes})
+        docs/choosing.md docs/design.md docs/detection.md docs/extending.md docs/formats.md
+        docs/frameworks.md docs/gpu.md docs/install.md docs/pack-format.md docs/peers.md
+        docs/plug-in.md docs/python.md docs/recipes.md docs/speed.md docs/throughput.svg
+        docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()

@@ -30,9 +30,36 @@ endfunction()
 mr_diff_test(darknet examples/millrace_data.h)
 mr_diff_test(llmc llmc/dataloader_millrace.h)
 
+# What replaces the loader of darknet's detector, as C and, for hank-ai's darknet, as C++.
+mr_test(test_darknet_detector SOURCES test_darknet_detector.c LIBS mr_loader mr_test_runs
+        TIMEOUT 120)
+find_program(MR_CXX NAMES $ENV{CXX} c++ g++ clang++)
+if(MR_CXX)
+  add_test(NAME darknet_detector_compiles_as_cpp
+           COMMAND ${MR_CXX} -std=c++17 -Wall -Wextra -Werror -Wno-unused-function
+                   -Wno-missing-field-initializers -fsyntax-only -I ${PROJECT_SOURCE_DIR}/include
+                   -include ${CMAKE_CURRENT_SOURCE_DIR}/darknet_double.h
+                   -x c++ ${PROJECT_SOURCE_DIR}/examples/darknet_detector.h)
+endif()
+foreach(fork hank_ai alexeyab)
+  add_test(NAME darknet_${fork}_diff_is_well_formed
+           COMMAND awk -f ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk
+                   ${PROJECT_SOURCE_DIR}/examples/darknet_${fork}.diff)
+endforeach()
+
+# The programs of docs/detection.md.
+if(TARGET detection)
+  mr_test(test_detection_examples SOURCES test_detection_examples.c LIBS mr_test_runs TIMEOUT 120)
+  target_compile_definitions(test_detection_examples
+      PRIVATE MR_TEST_DETECTION="$<TARGET_FILE:detection>"
+              MR_TEST_SEGMENTATION="$<TARGET_FILE:segmentation>")
+  add_dependencies(test_detection_examples detection segmentation)
+endif()
+
 if(Python3_FOUND)
   add_test(NAME code_that_documents_quote_stands_in_the_examples
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/test_quotes.py ${PROJECT_SOURCE_DIR}
-      ${PROJECT_SOURCE_DIR}/docs/plug-in.md ${PROJECT_SOURCE_DIR}/docs/training.md)
+      ${PROJECT_SOURCE_DIR}/docs/plug-in.md ${PROJECT_SOURCE_DIR}/docs/training.md
+      ${PROJECT_SOURCE_DIR}/docs/detection.md)
   set_tests_properties(code_that_documents_quote_stands_in_the_examples PROPERTIES TIMEOUT 60)
 endif()
