@@ -52,7 +52,7 @@ if(MR_CUDA)
   list(APPEND mr_outside_shared CUDA::cudart_static)
   string(PREPEND MR_PC_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt ")
 endif()
-set(modules libjpeg libpng zlib liburing expat yajl)
+set(modules libjpeg libpng zlib liburing expat)
 if(WEBP_FOUND)
   list(APPEND modules libwebpdemux libwebp)
 endif()
@@ -67,6 +67,18 @@ foreach(module ${modules})
     list(APPEND MR_PC_REQUIRES ${module})
   endif()
 endforeach()
+# yajl.pc does not name yajl's archive, so programs get its name from us.
+set(mr_yajl "")
+if(TARGET mr_dep_yajl)
+  list(APPEND mr_outside mr_dep_yajl)
+  list(APPEND mr_outside_shared PkgConfig::YAJL)
+  set(mr_yajl yajl)
+  find_library(YAJL_ARCHIVE NAMES libyajl_s.a HINTS ${YAJL_LIBDIR})
+  if(YAJL_ARCHIVE)
+    set(mr_yajl yajl_s)
+  endif()
+  string(PREPEND MR_PC_LIBS "-l${mr_yajl} ")
+endif()
 
 # mr_library(name export map OBJECTS ... SHARED_LIBS ... STATIC_LIBS ... INSTALLED_LIBS ...): one
 # library, shared and static, as the targets ${name}_shared and ${name}_static and, for users,
@@ -104,7 +116,7 @@ endfunction()
 
 mr_library(millrace millrace ${PROJECT_SOURCE_DIR}/cmake/millrace.map OBJECTS ${mr_objects}
            STATIC_LIBS ${mr_outside}
-           INSTALLED_LIBS millrace::millrace_dependencies)
+           INSTALLED_LIBS millrace::millrace_dependencies ${mr_yajl})
 target_link_libraries(millrace_shared PRIVATE ${mr_outside_shared})
 if(MR_CUDA)
   # A program may have another CUDA runtime; the map hides ours.
