@@ -28,6 +28,48 @@ def test_views_are_arrays_and_attributes(make_loader):
         batch.image  # pylint: disable=pointless-statement
 
 
+VIEWS = ["view(a,none)", "view(a,3,none)", "view(a,none)|view(b,none)", "five_crop(2)"]
+
+
+@pytest.mark.parametrize("text", VIEWS)
+def test_samples_that_are_no_pictures_have_no_views(make_loader, tmp_path, text):
+    (tmp_path / "tokens").write_bytes(bytes(range(80)))
+    with pytest.raises(mr.InvalidError, match="views cannot be made: the samples are not pictures"):
+        make_loader(text, f"records:{tmp_path}/tokens?dtype=u16&shape=5")
+
+
+@pytest.fixture(scope="module")
+def annotated(images, tmp_path_factory):
+    """SPECs of an image with a box."""
+    place = tmp_path_factory.mktemp("annotated")
+    image = mr.Dataset(images).name(0)
+    for name in ("JPEGImages/0.jpg", "Annotations/0.xml", "ImageSets/Main/train.txt"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+    with open(image, "rb") as photo:
+        (place / "JPEGImages/0.jpg").write_bytes(photo.read())
+    (place / "Annotations/0.xml").write_text(
+        "<annotation><object><name>cat</name><bndbox><xmin>3</xmin><ymin>3</ymin><xmax>9</xmax>"
+        "<ymax>9</ymax></bndbox></object></annotation>")
+    (place / "ImageSets/Main/train.txt").write_text("0\n")
+    (place / "coco.json").write_text(
+        '{"images":[{"id":1,"file_name":"0.jpg","width":9,"height":9}],"categories":[{"id":1,'
+        '"name":"cat"}],"annotations":[{"id":1,"image_id":1,"category_id":1,"bbox":[1,1,2,2]}]}')
+    (place / "JPEGImages/0.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    (place / "list.txt").write_text(f"{place}/JPEGImages/0.jpg\n")
+    return {"voc": f"voc:{place}?set=train",
+            "coco": f"coco:{place}/JPEGImages?annotations={place}/coco.json",
+            "yolo": f"yolo:{place}/list.txt?labels=beside"}
+
+
+@pytest.mark.parametrize("kind", ["voc", "coco", "yolo"])
+def test_views_are_not_applied_to_boxes(make_loader, annotated, kind):
+    one = make_loader("resize(9:9)", annotated[kind], batch_size=1)
+    assert [len(row) for row in next(iter(one))["boxes"]] == [1]
+    for text in ("dino:32:16", "resize(9)+ten_crop(4)", *VIEWS):
+        with pytest.raises(mr.InvalidError, match="views and crops are not applied to boxes"):
+            make_loader(text, annotated[kind], batch_size=1)
+
+
 def test_recipes_of_views(make_loader):
     for name in ("dino", "dinov2"):
         batch = next(iter(make_loader(f"{name}:48:24", dtype="f32")))
