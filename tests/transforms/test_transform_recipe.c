@@ -99,7 +99,7 @@ static const struct {
                              "max_size=1333)+hflip(0.5)" SANITIZE},
     {"detection_ssd",
      "photometric_distort(0.875:1.125,0.5:1.5,0.5:1.5,-0.05:0.05,0.5)"
-     "+random_zoom_out(side_range=1:4,p=0.5,fill=123:117:104)+" IOU_CROP "+hflip(0.5)" SANITIZE},
+     "+random_zoom_out(side_range=1:4,p=0.5)+" IOU_CROP "+hflip(0.5)" SANITIZE},
     {"detection_ssdlite", IOU_CROP "+hflip(0.5)" SANITIZE},
     {"detection_eval", "none"},
 };

@@ -129,8 +129,7 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
      .text = "random_shortest_size(480:512:544:576:608:640:672:704:736:768:800,max_size=1333)"
              "+hflip(0.5)+sanitize"},
     {.name = "detection_ssd",
-     .text = "photometric_distort+random_zoom_out(123:117:104)+random_iou_crop+hflip(0.5)"
-             "+sanitize"},
+     .text = "photometric_distort+random_zoom_out+random_iou_crop+hflip(0.5)+sanitize"},
     {.name = "detection_ssdlite", .text = "random_iou_crop+hflip(0.5)+sanitize"},
     {.name = "detection_eval", .text = "none"},
 };
