@@ -7,6 +7,7 @@
 #include "dataset/annotations/annotation.h"
 #include "dataset/annotations/voc_xml.h"
 #include "dataset/annotations/yolo_label.h"
+#include "dataset/catalog_ops.h"
 
 static mr_status read_rows(const struct mr_annotation *annotation, struct mr_box_list *list,
                            mr_error *error)
@@ -25,6 +26,16 @@ static mr_status read_rows(const struct mr_annotation *annotation, struct mr_box
     return MR_OK;
 }
 
+/* White space may be before XML, and the mark that some editors write before UTF-8. */
+static bool is_xml(const uint8_t *bytes, size_t len)
+{
+    static const char mark[] = {'\xef', '\xbb', '\xbf'};
+    size_t at = len >= sizeof mark && memcmp(bytes, mark, sizeof mark) == 0 ? sizeof mark : 0;
+    while (at < len && (bytes[at] == ' ' || (bytes[at] >= '\t' && bytes[at] <= '\r')))
+        at++;
+    return at < len && bytes[at] == '<';
+}
+
 mr_status mr_box_member_read(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                              size_t len, struct mr_box_list *list_out, mr_error *error)
 {
@@ -32,6 +43,7 @@ mr_status mr_box_member_read(const struct mr_catalog *catalog, int64_t index, co
     mr_box_list_clear(list_out);
     if (len >= MR_BOX_ROWS_HEAD && memcmp(bytes, MR_BOX_ROWS_MAGIC, MR_BOX_ROWS_HEAD) == 0)
         return read_rows(&annotation, list_out, error);
-    return len > 0 && bytes[0] == '<' ? mr_voc_xml_parse(&annotation, list_out, error)
-                                      : mr_yolo_label_parse(&annotation, list_out, error);
+    return catalog->header->has_xml || is_xml(bytes, len)
+               ? mr_voc_xml_parse(&annotation, list_out, error)
+               : mr_yolo_label_parse(&annotation, list_out, error);
 }

@@ -34,6 +34,7 @@ struct parse {
     int64_t field;    /* which of the names below the text belongs to */
     size_t len;
     char text[TEXT_BYTES];
+    bool has_root;
     bool has_name;
     uint64_t line; /* of the object */
 };
@@ -79,6 +80,7 @@ static void start_element(void *user, const char *name, const char **attributes)
         parse->n_passed++;
     } else if (parse->place == OUTSIDE && strcmp(name, "annotation") == 0) {
         parse->place = ANNOTATION;
+        parse->has_root = true;
     } else if (parse->place == ANNOTATION && strcmp(name, "object") == 0) {
         parse->place = OBJECT;
         parse->row = (struct mr_box_row){0};
@@ -210,8 +212,12 @@ static mr_status run_parser(struct parse *parse)
     XML_SetStartDoctypeDeclHandler(parser, refuse_doctype);
     enum XML_Status good =
         XML_Parse(parser, (const char *)annotation->bytes, (int)annotation->len, XML_TRUE);
-    if (parse->status < 0 || good == XML_STATUS_OK)
+    if (parse->status < 0)
         return parse->status;
+    if (good == XML_STATUS_OK)
+        return parse->has_root
+                   ? MR_OK
+                   : mr_annotation_fail(annotation, 0, parse->error, "it has no <annotation>");
     enum XML_Error code = XML_GetErrorCode(parser);
     if (code == XML_ERROR_NO_MEMORY)
         return mr_error_memory(parse->error, annotation->len);

@@ -371,6 +371,19 @@ static void objects_of_voc_become_boxes(void **state)
     mr_dataset_destroy(dataset);
 }
 
+/* In a kind that does not say what its boxes are. */
+static void xml_may_follow_a_byte_order_mark_or_white_space(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = open_dataset("yolo:yolo.txt?names=x.names");
+    expect_boxes(dataset, "\xef\xbb\xbf<annotation>" OBJECT("one", "1") "</annotation>", 1);
+    expect_row(0, 1, 2, 30, 40, 1);
+    expect_boxes(dataset, " \r\n\t<annotation/>", 0);
+    expect_boxes(dataset, "", 0);
+    expect_boxes(dataset, " \n", 0);
+    mr_dataset_destroy(dataset);
+}
+
 static void damaged_xml_is_named_with_its_line(void **state)
 {
     (void)state;
@@ -385,6 +398,8 @@ static void damaged_xml_is_named_with_its_line(void **state)
     expect_damage(dataset, "<annotation>\n<object><name>cow</name></object></annotation>",
                   "line 2: the object lacks its name or a side");
     expect_damage(dataset, "<annotation>\n<object/></annotation>", "line 2: the object lacks");
+    expect_damage(dataset, "", "line 1: no element found");
+    expect_damage(dataset, "<html><annotation/></html>", "it has no <annotation>");
     expect_damage(dataset, "<!DOCTYPE a [<!ENTITY b 'cc'>]>\n<annotation>&b;</annotation>",
                   "line 1: it has a document type declaration");
     mr_dataset_destroy(dataset);
@@ -415,6 +430,7 @@ int main(void)
         cmocka_unit_test(rows_are_read_as_they_are),
 #ifdef MR_HAVE_EXPAT
         cmocka_unit_test(objects_of_voc_become_boxes),
+        cmocka_unit_test(xml_may_follow_a_byte_order_mark_or_white_space),
         cmocka_unit_test(damaged_xml_is_named_with_its_line),
 #else
         cmocka_unit_test(xml_is_refused),
