@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "dataset/catalog_list.h"
+#include "dataset/catalog_region.h"
 #include "dataset/dataset.h"
 #include "dataset/list.h"
 #include "base/regular_file.h"
@@ -213,6 +214,9 @@ mr_status mr_dataset_save_list(const mr_dataset *dataset, const char *path, mr_e
     if (!catalog || !mr_catalog_loose_files(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "only a dataset with one file per sample can be saved as a list");
+    if (mr_catalog_region_len(catalog, MR_SECTION_STARTS) > 0)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "coco cannot be saved as a list: its boxes are not files of their own");
     if (mr_catalog_count(catalog) == 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "the dataset holds no sample, and a list needs one");
