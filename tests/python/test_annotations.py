@@ -123,6 +123,14 @@ def test_coco_is_not_saved_as_a_list(coco, tmp_path):
     assert "coco cannot be saved as a list" in done.stderr
 
 
+def test_list_has_no_table_of_labels(voc, coco):
+    annotated = f"coco:{coco}?annotations={coco}/boxes.json&index=none"
+    for spec, n in ((f"voc:{voc}", 13), (annotated, 15)):
+        text = subprocess.run([os.environ["MR_COMMAND"], "list", spec], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        assert f"{n} samples" in text and "jpeg" in text and " label " not in text
+
+
 def test_coco(make_loader, coco):
     spec = f"coco:{coco}?annotations={coco}/boxes.json&index=none"
     content = json.loads((coco / "boxes.json").read_text())
