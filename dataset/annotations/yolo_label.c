@@ -2,6 +2,8 @@
 /* Parses label files of darknet. Numbers are those of fscanf's %f in the C locale. */
 #include "dataset/annotations/yolo_label.h"
 
+#include "dataset/catalog_ops.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -75,7 +77,8 @@ static mr_status parse_lines(const struct mr_annotation *annotation, locale_t c_
                              struct mr_box_list *list, mr_error *error)
 {
     const char *next = (const char *)annotation->bytes, *end = next + annotation->len;
-    int64_t n_classes = mr_catalog_n_classes(annotation->catalog);
+    const struct mr_catalog *catalog = annotation->catalog;
+    int64_t n_classes = catalog->header->names_boxes ? mr_catalog_n_classes(catalog) : INT64_MAX;
     for (uint64_t number = 1; next < end; number++) {
         const char *stop = memchr(next, '\n', (size_t)(end - next));
         struct line line = {next, stop ? stop : end};
@@ -91,7 +94,7 @@ static mr_status parse_lines(const struct mr_annotation *annotation, locale_t c_
             return mr_annotation_fail(
                 annotation, number, error, "'%.*s' is not a class and x, y, width, height",
                 (int)(line.end - line.next < 100 ? line.end - line.next : 100), line.next);
-        if (n_classes > 0 && row->label >= n_classes)
+        if (row->label >= n_classes)
             return mr_annotation_fail(annotation, number, error,
                                       "class %" PRId64 " is not below %" PRId64, row->label,
                                       n_classes);

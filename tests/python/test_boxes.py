@@ -23,7 +23,7 @@ def label_lines(i):
     for k in range(draws.choice([0, 1, 2, 7, 40])):
         width, height = draws.choice([0, 0.05, 0.3, 1]), draws.choice([0.1, 0.4, 1.2])
         x, y = draws.uniform(-0.1, 1.1), draws.choice([0, 1, draws.random()])
-        lines.append(f"{k % 3} {x:.6g} {y:.6g} {width} {height}\n")
+        lines.append(f"{k % 7} {x:.6g} {y:.6g} {width} {height}\n")
     return "".join(lines)
 
 
