@@ -129,7 +129,7 @@ static mr_status open_set(struct opening *opening, int fds[MR_CATALOG_N_FDS], mr
     struct mr_bytes text = {0};
     bool mask = opening->segmentation;
     mr_status status =
-        mr_annotated_list_init(&opening->list, opening->root, mask ? "mask" : "boxes",
+        mr_annotated_list_init(&opening->list, opening->root, mask ? "mask_file" : "boxes",
                                mask ? MR_ANNOTATED_LIST_MASK : MR_ANNOTATED_LIST_BOXES, fds, error);
     opening->list.extra.boxes = !mask;
     opening->list.builder.header.has_xml = !mask;

@@ -51,7 +51,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          records of fixed size
  *   voc:ROOT[?set=train&task=detection|segmentation&year=2012&names=FILE]
  *                          images of a VOC challenge in the order of torchvision's classes, with a
- *                          member `boxes` (XML) or `mask` (PNG); labels are 0
+ *                          member `boxes` (XML) or `mask_file` (PNG); labels are 0
  *   coco:IMAGES?annotations=FILE[&crowd=keep|drop&empty=keep|drop&labels=category|dense]
  *                   [&coco_reference=train|val&index=]
  *                          images by ascending id, which is the label, with a member `boxes`

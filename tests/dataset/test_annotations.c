@@ -106,7 +106,7 @@ static void voc_has_the_order_of_its_image_sets(void **state)
     mr_dataset_destroy(dataset);
     dataset = open_dataset("voc:" VOC "?set=val&task=Segmentation");
     assert_int_equal(mr_dataset_kind(dataset)->boxes, 0);
-    assert_string_equal(mr_dataset_kind(dataset)->extra[0].name, "mask");
+    assert_string_equal(mr_dataset_kind(dataset)->extra[0].name, "mask_file");
     expect_sample(dataset, 0, "JPEGImages/c.jpg", "SegmentationClass/c.png");
     expect_sample(dataset, 1, "JPEGImages/a.jpg", "SegmentationClass/a.png");
     mr_dataset_destroy(dataset);

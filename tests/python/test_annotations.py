@@ -94,6 +94,8 @@ def test_voc_segmentation(make_loader, voc, year, name):
     assert len(masks) == 7
     for mask, (_, theirs_mask) in zip(masks, theirs):
         assert mask == numpy.asarray(theirs_mask).tobytes()
+    files = next(iter(make_loader(dataset=spec, **{**WHOLE, "batch_size": 1})))["mask_file"]
+    assert bytes(files[0])[:4] == b"\x89PNG"  # without the operation, as it is
 
 
 @pytest.fixture(scope="module")
