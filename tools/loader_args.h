@@ -16,7 +16,8 @@ enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
 #define MR_LOADER_ARGS_DATA_HELP                                                                   \
     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], "          \
     "ranges:FILE, records:FILE,...?bytes=N, "                                                      \
-    "tar:SHARD,..., pack:DIR, or a directory (required, here or as the argument)"
+    "tar:SHARD,..., voc:ROOT, coco:IMAGES?annotations=FILE, yolo:LIST, "                           \
+    "pack:DIR, or a directory (required, here or as the argument)"
 
 struct mr_loader_args {
     const char *data;
