@@ -74,6 +74,12 @@ static const struct {
     SIZE(mr_column_form),
     SIZE(mr_sample),
     SIZE(mr_callbacks),
+    VALUE(MR_ANNOTATIONS_NONE),
+    VALUE(MR_ANNOTATIONS_BOXES),
+    VALUE(MR_ANNOTATIONS_VOC),
+    VALUE(MR_ANNOTATIONS_COCO),
+    VALUE(MR_ANNOTATIONS_DARKNET),
+    VALUE(MR_ANNOTATIONS_MASKS),
     SIZE(mr_sample_info),
     /* transform.h */
     VALUE(MR_EXPLAIN_JSON),

@@ -37,6 +37,7 @@ struct mr_sample_kind {
     uint64_t label_bytes; /* size of one label in a batch: 8 for an integer */
     uint32_t n_extra;
     uint32_t boxes; /* 0: none; else 1 + the index in extra of the member with the sample's boxes */
+    uint32_t annotations; /* an mr_annotations; a member with masks is the first of extra */
     struct mr_extra extra[MR_MAX_EXTRA];
 };
 

@@ -117,8 +117,6 @@ struct mr_catalog_header {
     uint64_t n_files;          /* without further members that are loose files */
     uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
     uint64_t may_lack;         /* 1, in a catalog of a list: the file of a member may be missing */
-    uint64_t has_xml;          /* 1: the files of boxes are XML, so none is empty */
-    uint64_t names_boxes;      /* 1: the classes are those of boxes, not of images */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;
     struct {

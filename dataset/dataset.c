@@ -214,6 +214,11 @@ const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i)
     return dataset && dataset->catalog ? mr_catalog_class_name(dataset->catalog, i) : NULL;
 }
 
+mr_annotations mr_dataset_annotations(const mr_dataset *dataset)
+{
+    return dataset ? (mr_annotations)mr_dataset_kind(dataset)->annotations : MR_ANNOTATIONS_NONE;
+}
+
 static mr_status check_index(const mr_dataset *dataset, int64_t index, mr_error *error)
 {
     if (!dataset)

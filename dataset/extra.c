@@ -120,6 +120,7 @@ static mr_status choose_boxes(struct mr_spec *spec, const char *key, struct mr_e
     for (uint32_t i = 0; i < list->n; i++)
         if (mr_word_is(list->extra[i].name, name))
             list->boxes = i + 1;
+    list->annotations = MR_ANNOTATIONS_BOXES;
     return list->boxes ? MR_OK
                        : mr_error_set(error, MR_ERR_INVALID, "boxes '%s' of %s is not named in %s",
                                       name, spec->kind->name, key);
@@ -140,5 +141,6 @@ void mr_extra_declare(const struct mr_extra_list *list, struct mr_sample_kind *k
 {
     kind->n_extra = list->n;
     kind->boxes = list->boxes;
+    kind->annotations = list->annotations;
     memcpy(kind->extra, list->extra, sizeof list->extra);
 }

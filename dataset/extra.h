@@ -6,6 +6,8 @@
 #ifndef DATASET_EXTRA_H
 #define DATASET_EXTRA_H
 
+#include <millrace/dataset.h>
+
 #include "base/sample_kind.h"
 #include "dataset/extent.h"
 #include "dataset/spec.h"
@@ -13,6 +15,7 @@
 struct mr_extra_list {
     uint32_t n;
     uint32_t boxes; /* 1 + the index of the member with the sample's boxes; 0: none */
+    mr_annotations annotations;
     struct mr_extra extra[MR_MAX_MEMBERS];
     /* Set if the form has SUFFIX:DIR; they point into the SPEC. */
     const char *suffixes[MR_MAX_MEMBERS];

@@ -83,7 +83,7 @@ struct mr_pack_marks {
 struct mr_pack_member_kind {
     char name[MR_EXTRA_NAME];
     uint32_t max_bytes;
-    uint32_t is_boxes; /* 1: it is kind.boxes */
+    uint32_t annotations; /* an mr_annotations; at most one member of a pack has them */
 };
 
 /*

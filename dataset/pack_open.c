@@ -118,13 +118,21 @@ static mr_status add_members(const struct opening *opening, struct mr_sample_kin
     for (uint32_t i = 0; i < mr_pack_index_n_members(&opening->index); i++) {
         char name[sizeof members[i].name + 1] = "";
         memcpy(name, members[i].name, sizeof members[i].name);
-        if (!mr_extra_add(&list, name, members[i].max_bytes) || members[i].is_boxes > 1)
+        uint32_t annotations = members[i].annotations;
+        if (!mr_extra_add(&list, name, members[i].max_bytes) ||
+            annotations > (i == 0 ? MR_ANNOTATIONS_MASKS : MR_ANNOTATIONS_DARKNET))
             return mr_error_set(error, MR_ERR_DAMAGED,
                                 "%s: member %" PRIu32 " is called '%s' and has up to %" PRIu32
-                                " bytes of kind %" PRIu32,
-                                opening->path, i, name, members[i].max_bytes, members[i].is_boxes);
-        if (members[i].is_boxes)
-            list.boxes = i + 1;
+                                " bytes of annotations %" PRIu32,
+                                opening->path, i, name, members[i].max_bytes, annotations);
+        if (annotations == MR_ANNOTATIONS_NONE)
+            continue;
+        if (list.annotations != MR_ANNOTATIONS_NONE)
+            return mr_error_set(error, MR_ERR_DAMAGED,
+                                "%s: '%s' is its second member of annotations", opening->path,
+                                name);
+        list.annotations = (mr_annotations)annotations;
+        list.boxes = annotations == MR_ANNOTATIONS_MASKS ? 0 : i + 1;
     }
     mr_extra_declare(&list, kind);
     return MR_OK;

@@ -321,7 +321,8 @@ static mr_status make_begin(const struct mr_pack_writer_options *options, struct
     for (uint32_t k = 0; k < kind->n_extra; k++) {
         memcpy(begin.members[k].name, kind->extra[k].name, sizeof begin.members[k].name);
         begin.members[k].max_bytes = (uint32_t)kind->extra[k].max_bytes;
-        begin.members[k].is_boxes = kind->boxes == k + 1;
+        if (k + 1 == (kind->boxes ? kind->boxes : 1))
+            begin.members[k].annotations = kind->annotations;
     }
     mr_status status = check_options(options, align, error);
     if (status == MR_OK)

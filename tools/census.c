@@ -148,12 +148,21 @@ static mr_status read_labels(mr_dataset *dataset, int64_t *labels, int64_t n, in
     return status;
 }
 
+/* Of images with annotations the label is often 0 for all, and the classes are those of boxes. */
+static bool are_one_class(const mr_dataset *dataset, const int64_t *labels, int64_t n)
+{
+    return mr_dataset_annotations(dataset) != MR_ANNOTATIONS_NONE && n > 0 &&
+           labels[0] == labels[n - 1];
+}
+
 int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
 {
     int64_t n = mr_dataset_n_samples(dataset), n_known;
+
+    if (mr_dataset_annotations(dataset) > MR_ANNOTATIONS_BOXES)
+        return MR_EXIT_OK;
     int64_t *labels = new_array(n, sizeof *labels);
     mr_status status = MR_OK;
-
     if (labels == NULL)
         return MR_EXIT_FAILED;
     status = read_labels(dataset, labels, n, &n_known);
@@ -161,7 +170,8 @@ int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
         fprintf(stream, "labels are not numbers\n");
     } else {
         qsort(labels, (size_t)n_known, sizeof *labels, compare_i64);
-        print_classes(dataset, labels, n_known, all, stream);
+        if (!are_one_class(dataset, labels, n_known))
+            print_classes(dataset, labels, n_known, all, stream);
         if (n_known < n)
             fprintf(stream, "     ? %8" PRId64 "  (the label cannot be read)\n", n - n_known);
     }

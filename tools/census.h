@@ -15,7 +15,7 @@
 
 /*
  * Print the samples per label. Of more than 20 classes, print only the first 10 and the last 3,
- * unless all is set.
+ * unless all is set. Nothing is printed if the classes are those of annotations.
  */
 int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream);
 /*

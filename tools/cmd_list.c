@@ -71,13 +71,6 @@ static int save_list(mr_dataset *dataset, const char *path)
                                                                              : exit_status;
 }
 
-/* The classes of these kinds are those of boxes; an image's label is 0 or its id. */
-static bool labels_are_classes(const char *spec)
-{
-    return strncmp(spec, "voc:", 4) != 0 && strncmp(spec, "coco:", 5) != 0 &&
-           strncmp(spec, "yolo:", 5) != 0;
-}
-
 static int list_dataset(mr_dataset *dataset, const struct list_args *args,
                         struct mr_progress *progress)
 {
@@ -89,8 +82,7 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args,
     if (mr_dataset_n_classes(dataset) > 0)
         printf(", %" PRIu32 " classes", mr_dataset_n_classes(dataset));
     printf("\n");
-    if (labels_are_classes(args->data))
-        exit_status = mr_census_classes(dataset, args->all_classes, stdout);
+    exit_status = mr_census_classes(dataset, args->all_classes, stdout);
     if (!args->no_inspect) {
         int samples_status = mr_census_samples(dataset, progress, stdout);
         exit_status = exit_status == MR_EXIT_OK ? samples_status : exit_status;

@@ -4,10 +4,11 @@
 
 #include <string.h>
 
+#include <millrace/dataset.h>
+
 #include "dataset/annotations/annotation.h"
 #include "dataset/annotations/voc_xml.h"
 #include "dataset/annotations/yolo_label.h"
-#include "dataset/catalog_ops.h"
 
 static mr_status read_rows(const struct mr_annotation *annotation, struct mr_box_list *list,
                            mr_error *error)
@@ -43,7 +44,7 @@ mr_status mr_box_member_read(const struct mr_catalog *catalog, int64_t index, co
     mr_box_list_clear(list_out);
     if (len >= MR_BOX_ROWS_HEAD && memcmp(bytes, MR_BOX_ROWS_MAGIC, MR_BOX_ROWS_HEAD) == 0)
         return read_rows(&annotation, list_out, error);
-    return catalog->header->has_xml || is_xml(bytes, len)
+    return mr_catalog_kind(catalog)->annotations == MR_ANNOTATIONS_VOC || is_xml(bytes, len)
                ? mr_voc_xml_parse(&annotation, list_out, error)
                : mr_yolo_label_parse(&annotation, list_out, error);
 }

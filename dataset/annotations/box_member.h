@@ -2,7 +2,7 @@
 /*
  * The boxes of a sample, from the bytes of its member kind.boxes. The first bytes tell the format:
  * rows of struct mr_box_row after MR_BOX_ROWS_MAGIC, an annotation of VOC that begins with '<', or
- * the lines of a darknet label file. Files of the kind voc are always XML.
+ * the lines of a darknet label file. With MR_ANNOTATIONS_VOC they are always XML.
  */
 #ifndef DATASET_ANNOTATIONS_BOX_MEMBER_H
 #define DATASET_ANNOTATIONS_BOX_MEMBER_H
@@ -17,8 +17,8 @@
 enum { MR_BOX_ROWS_HEAD = 8 };
 
 /*
- * Replace the content of *list_out by the boxes of the sample. No bytes are no boxes, but damage in
- * a file of the kind voc. Returns MR_OK; MR_ERR_DAMAGED, with the names of the file and the line;
+ * Replace the content of *list_out by the boxes of the sample. No bytes are no boxes, but damage
+ * with MR_ANNOTATIONS_VOC. Returns MR_OK; MR_ERR_DAMAGED, with the names of the file and the line;
  * MR_ERR_NO_MEMORY.
  */
 mr_status mr_box_member_read(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,

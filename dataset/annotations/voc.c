@@ -132,7 +132,7 @@ static mr_status open_set(struct opening *opening, int fds[MR_CATALOG_N_FDS], mr
         mr_annotated_list_init(&opening->list, opening->root, mask ? "mask_file" : "boxes",
                                mask ? MR_ANNOTATED_LIST_MASK : MR_ANNOTATED_LIST_BOXES, fds, error);
     opening->list.extra.boxes = !mask;
-    opening->list.builder.header.has_xml = !mask;
+    opening->list.extra.annotations = mask ? MR_ANNOTATIONS_MASKS : MR_ANNOTATIONS_VOC;
     if (status == MR_OK)
         status = add_classes(opening, error);
     snprintf(path, sizeof path, "%s/ImageSets/%s/%.200s.txt", opening->root,

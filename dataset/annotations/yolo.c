@@ -92,7 +92,7 @@ static mr_status open_list(struct opening *opening, int fds[MR_CATALOG_N_FDS], m
     struct mr_catalog_builder *builder = &opening->list.builder;
     builder->header.may_lack = 1;
     opening->list.extra.boxes = 1; /* mr_list_scan() declares it */
-    builder->header.names_boxes = opening->names != NULL;
+    opening->list.extra.annotations = MR_ANNOTATIONS_DARKNET;
     if (status == MR_OK && opening->names)
         status = mr_kind_text_names(builder, opening->names, error);
     if (status == MR_OK)

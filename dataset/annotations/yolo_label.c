@@ -2,14 +2,14 @@
 /* Parses label files of darknet. Numbers are those of fscanf's %f in the C locale. */
 #include "dataset/annotations/yolo_label.h"
 
-#include "dataset/catalog_ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <millrace/dataset.h>
 
 enum { MAX_NUMBER = 63, N_COORDINATES = 4 };
 
@@ -78,7 +78,8 @@ static mr_status parse_lines(const struct mr_annotation *annotation, locale_t c_
 {
     const char *next = (const char *)annotation->bytes, *end = next + annotation->len;
     const struct mr_catalog *catalog = annotation->catalog;
-    int64_t n_classes = catalog->header->names_boxes ? mr_catalog_n_classes(catalog) : INT64_MAX;
+    bool is_darknet = mr_catalog_kind(catalog)->annotations == MR_ANNOTATIONS_DARKNET;
+    int64_t n_classes = is_darknet ? mr_catalog_n_classes(catalog) : 0;
     for (uint64_t number = 1; next < end; number++) {
         const char *stop = memchr(next, '\n', (size_t)(end - next));
         struct line line = {next, stop ? stop : end};
@@ -94,7 +95,7 @@ static mr_status parse_lines(const struct mr_annotation *annotation, locale_t c_
             return mr_annotation_fail(
                 annotation, number, error, "'%.*s' is not a class and x, y, width, height",
                 (int)(line.end - line.next < 100 ? line.end - line.next : 100), line.next);
-        if (row->label >= n_classes)
+        if (n_classes > 0 && row->label >= n_classes)
             return mr_annotation_fail(annotation, number, error,
                                       "class %" PRId64 " is not below %" PRId64, row->label,
                                       n_classes);

@@ -199,6 +199,8 @@ static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *e
         return status;
     header->kind.n_extra = opening->recipe.n_extra;
     header->kind.boxes = opening->recipe.boxes;
+    if (header->kind.boxes)
+        header->kind.annotations = MR_ANNOTATIONS_BOXES;
     memcpy(header->kind.extra, opening->recipe.extra, sizeof header->kind.extra);
     header->kind.encoded = 1;
     header->kind.picture = 1;

@@ -204,6 +204,23 @@ MR_API uint32_t mr_dataset_n_classes(const mr_dataset *dataset);
 MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
 
 /**
+ * What the annotations of a dataset's images are. With all but MR_ANNOTATIONS_NONE and
+ * MR_ANNOTATIONS_BOXES the classes are those of the annotations, and the label of an image is none
+ * of them.
+ */
+typedef enum mr_annotations {
+    MR_ANNOTATIONS_NONE = 0,    /* there are none: the classes are those of labels */
+    MR_ANNOTATIONS_BOXES = 1,   /* boxes in the member that the key `boxes` names, in any form */
+    MR_ANNOTATIONS_VOC = 2,     /* boxes in XML, of "voc:" */
+    MR_ANNOTATIONS_COCO = 3,    /* boxes of "coco:" */
+    MR_ANNOTATIONS_DARKNET = 4, /* boxes in label files, of "yolo:" */
+    MR_ANNOTATIONS_MASKS = 5    /* masks, of "voc:ROOT?task=segmentation" */
+} mr_annotations;
+
+/** What the annotations are. A pack keeps those of the dataset that it was made from. */
+MR_API mr_annotations mr_dataset_annotations(const mr_dataset *dataset);
+
+/**
  * Write the name of a sample for messages: the file's path, followed by "#record" for records and
  * by "/member" for tar files. For a pack it is the path that the file had in the packed folder. At
  * most size bytes are written, with the final NUL.

@@ -158,6 +158,7 @@ PROTOTYPES = {
     "mr_dataset_n_samples": (c_int64, [c_void_p]),
     "mr_dataset_n_classes": (c_uint32, [c_void_p]),
     "mr_dataset_class_name": (c_char_p, [c_void_p, c_uint32]),
+    "mr_dataset_annotations": (c_int, [c_void_p]),
     "mr_dataset_name": (c_size_t, [c_void_p, c_int64, c_char_p, c_size_t]),
     "mr_dataset_label": (c_int, [c_void_p, c_int64, POINTER(c_int64), _error]),
     "mr_dataset_inspect": (c_int, [c_void_p, c_int64, POINTER(mr_sample_info), _error]),

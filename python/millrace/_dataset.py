@@ -14,6 +14,7 @@ from ._errors import make_error
 from ._library import check, encode, lib
 
 _NAME_BYTES = 8192
+_ANNOTATIONS = ("none", "boxes", "voc", "coco", "darknet", "masks")  # by mr_annotations
 
 
 class Dataset:
@@ -50,6 +51,12 @@ class Dataset:
         """Names of the classes, in the order of their labels; empty if the dataset has no names."""
         n = lib.mr_dataset_n_classes(self._handle)
         return [os.fsdecode(lib.mr_dataset_class_name(self._handle, i)) for i in range(n)]
+
+    @property
+    def annotations(self) -> str:
+        """What the annotations are, and so what the classes name: "none" or "boxes" (of the key
+        `boxes`); of the kinds voc, coco and yolo "voc", "coco", "darknet" or "masks"."""
+        return _ANNOTATIONS[lib.mr_dataset_annotations(self._handle)]
 
     def _check_index(self, index: int) -> int:
         number = operator.index(index)

@@ -81,6 +81,7 @@ static void label_files_have_the_names_that_darknet_gives_them(void **state)
     mr_dataset *dataset = open_dataset("yolo:yolo.txt?names=x.names");
     assert_int_equal(mr_dataset_n_samples(dataset), 4);
     assert_int_equal(mr_dataset_kind(dataset)->boxes, 1);
+    assert_int_equal(mr_dataset_annotations(dataset), MR_ANNOTATIONS_DARKNET);
     assert_string_equal(mr_dataset_kind(dataset)->extra[0].name, "boxes");
     expect_sample(dataset, 0, "a.jpg", "a.txt");
     expect_sample(dataset, 1, "b/images/c.png", "b/labels/c.txt");
@@ -99,6 +100,7 @@ static void voc_has_the_order_of_its_image_sets(void **state)
     (void)state;
     mr_dataset *dataset = open_dataset("voc:.");
     assert_int_equal(mr_dataset_n_samples(dataset), 3);
+    assert_int_equal(mr_dataset_annotations(dataset), MR_ANNOTATIONS_VOC);
     expect_sample(dataset, 0, "JPEGImages/b.jpg", "Annotations/b.xml");
     expect_sample(dataset, 1, "JPEGImages/a.jpg", "Annotations/a.xml");
     assert_int_equal(mr_dataset_n_classes(dataset), 21);
@@ -106,6 +108,7 @@ static void voc_has_the_order_of_its_image_sets(void **state)
     mr_dataset_destroy(dataset);
     dataset = open_dataset("voc:" VOC "?set=val&task=Segmentation");
     assert_int_equal(mr_dataset_kind(dataset)->boxes, 0);
+    assert_int_equal(mr_dataset_annotations(dataset), MR_ANNOTATIONS_MASKS);
     assert_string_equal(mr_dataset_kind(dataset)->extra[0].name, "mask_file");
     expect_sample(dataset, 0, "JPEGImages/c.jpg", "SegmentationClass/c.png");
     expect_sample(dataset, 1, "JPEGImages/a.jpg", "SegmentationClass/a.png");
@@ -175,6 +178,7 @@ static void coco_has_the_boxes_of_torchvision(void **state)
     (void)state;
     mr_dataset *dataset = open_coco(IMAGES, BOXES, CATEGORIES, "");
     assert_int_equal(mr_dataset_n_samples(dataset), 3);
+    assert_int_equal(mr_dataset_annotations(dataset), MR_ANNOTATIONS_COCO);
     assert_string_equal(path_of(dataset, 2), "i/n\xc3\xa9.jpg");
     assert_int_equal(label_of(dataset, 2), 9);
     read_rows(dataset, 2);

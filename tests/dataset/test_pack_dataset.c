@@ -176,7 +176,9 @@ static void member_names_and_maxima_that_no_spec_could_state_are_refused(void **
                  {32, 16777217, "member 0 is called 'mask' and has up to 16777217 bytes"},
                  {0, 0, "member 0 is called ''"},
                  {0, 0x61622f6161, "member 0 is called 'aa/ba'"},
-                 {40, 0x6b73616d, "member 1 is called 'mask'"}};
+                 {40, 0x6b73616d, "member 1 is called 'mask'"},
+                 {36, MR_ANNOTATIONS_MASKS + 1, "up to 64 bytes of annotations 6"},
+                 {76, MR_ANNOTATIONS_MASKS, "member 1 is called 'a caption' and has up to 64"}};
     struct tree tree;
     struct mr_pack_writer_options options = invented_member_options(N, SHARD);
     char name[16];
@@ -184,7 +186,8 @@ static void member_names_and_maxima_that_no_spec_could_state_are_refused(void **
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(name, sizeof name, "p%zu", i);
         invented_write(tree_at(&tree, "p"), &options);
-        alter_index(&tree, MR_PACK_MEMBER_KINDS, cases[i].at, cases[i].value, 8);
+        alter_index(&tree, MR_PACK_MEMBER_KINDS, cases[i].at, cases[i].value,
+                    cases[i].at % 8 == 0 ? 8 : 4);
         if (i == 4) /* the rest of "a caption" */
             alter_index(&tree, MR_PACK_MEMBER_KINDS, 48, 0, 1);
         expect_error(&tree, MR_ERR_DAMAGED, cases[i].words);
@@ -194,6 +197,30 @@ static void member_names_and_maxima_that_no_spec_could_state_are_refused(void **
     for (uint64_t at = 0; at < 32; at += 8)
         alter_index(&tree, MR_PACK_MEMBER_KINDS, at, 0x6161616161616161, 8);
     expect_error(&tree, MR_ERR_DAMAGED, "aaaaaaaa' and has up to 64 bytes");
+}
+
+static void one_member_may_be_annotations(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct mr_pack_writer_options options = invented_member_options(N, SHARD);
+    tree_create(&tree);
+    invented_write(tree_at(&tree, "p"), &options);
+    alter_index(&tree, MR_PACK_MEMBER_KINDS, 76, MR_ANNOTATIONS_VOC, 4);
+    mr_dataset *dataset = open_pack(&tree);
+    assert_int_equal(mr_dataset_annotations(dataset), MR_ANNOTATIONS_VOC);
+    assert_int_equal(mr_dataset_kind(dataset)->boxes, 2);
+    mr_dataset_destroy(dataset);
+    alter_index(&tree, MR_PACK_MEMBER_KINDS, 36, MR_ANNOTATIONS_BOXES, 4);
+    expect_error(&tree, MR_ERR_DAMAGED, "'a caption' is its second member of annotations");
+    alter_index(&tree, MR_PACK_MEMBER_KINDS, 36, MR_ANNOTATIONS_MASKS, 4);
+    expect_error(&tree, MR_ERR_DAMAGED, "'a caption' is its second member of annotations");
+    alter_index(&tree, MR_PACK_MEMBER_KINDS, 76, MR_ANNOTATIONS_NONE, 4);
+    dataset = open_pack(&tree);
+    assert_int_equal(mr_dataset_annotations(dataset), MR_ANNOTATIONS_MASKS);
+    assert_int_equal(mr_dataset_kind(dataset)->boxes, 0);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
 }
 
 static void another_process_sees_the_same_catalog(void **state)
@@ -549,6 +576,7 @@ int main(void)
         cmocka_unit_test(samples_are_described_before_they_are_read),
         cmocka_unit_test(samples_have_the_members_that_were_packed),
         cmocka_unit_test(member_names_and_maxima_that_no_spec_could_state_are_refused),
+        cmocka_unit_test(one_member_may_be_annotations),
         cmocka_unit_test(another_process_sees_the_same_catalog),
         cmocka_unit_test(messages_name_shard_and_sample),
         cmocka_unit_test(altered_bytes_are_found_and_named),

@@ -155,6 +155,7 @@ static void datasets(void **state)
     IS_VALUE(0, mr_dataset_n_samples, NULL);
     IS_VALUE(0, mr_dataset_n_classes, NULL);
     IS_VALUE(NULL, mr_dataset_class_name, NULL, 0);
+    IS_VALUE(MR_ANNOTATIONS_NONE, mr_dataset_annotations, NULL);
     IS_VALUE(0, mr_dataset_name, NULL, 0, name, sizeof name);
     IS_VALUE(0, mr_dataset_relative_name, NULL, 0, name, sizeof name);
     HAS_WORDS(mr_dataset_label, NULL, 0, &label, &error);

@@ -25,6 +25,7 @@ SCALARS = {
     "size_t": ctypes.c_size_t, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32,
     "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "uint8_t": ctypes.c_uint8,
     "mr_status": ctypes.c_int, "mr_dtype": ctypes.c_int, "mr_log_level": ctypes.c_int,
+    "mr_annotations": ctypes.c_int,
     "mr_device_kind": ctypes.c_int, "void": None,
 }
 
