@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the classes, formats and sizes of a dataset. Medians need all values, so three numbers are
- * stored for each sample: 16 bytes, 160 MB for 10^7 samples. A label of a list may be any int64, so
- * labels are sorted and not used as an index.
+ * Counts the classes, boxes, formats and sizes of a dataset. Medians need all values, so three
+ * numbers are stored for each sample: 16 bytes, 160 MB for 10^7 samples. A label may be any int64,
+ * so labels are sorted and not used as an index; so are an image's boxes of one class, of 16 bytes.
  */
 #include "tools/census.h"
 
@@ -15,6 +15,7 @@
 
 enum { MAX_FORMATS = 32, MAX_NAMED = 100, NAME_BYTES = 4096 };
 enum { MAX_PIXELS = 178956970 }; /* the default of --max-pixels */
+enum { FIRST_BOXES = 1024 };     /* room; more is allocated as needed */
 enum { MAX_LINES = 20, FIRST_LINES = 10, LAST_LINES = 3 };
 
 struct format_count {
@@ -38,9 +39,15 @@ struct census {
     int64_t n_unreadable;
 };
 
-static int compare_i64(const void *a, const void *b)
+/* The label of an image, or its boxes of one class. */
+struct class_entry {
+    int64_t label;
+    int64_t n_boxes;
+};
+
+static int compare_entries(const void *a, const void *b)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    int64_t x = ((const struct class_entry *)a)->label, y = ((const struct class_entry *)b)->label;
 
     return (x > y) - (x < y);
 }
@@ -75,10 +82,11 @@ struct class_lines {
     FILE *stream; /* NULL: count only */
     int64_t n;    /* lines so far */
     int64_t n_all;
-    bool all; /* print all lines */
+    bool all;   /* print all lines */
+    bool boxes; /* print how many boxes there are */
 };
 
-static void put_class(struct class_lines *lines, int64_t label, int64_t n_samples)
+static void put_class(struct class_lines *lines, int64_t label, int64_t n_boxes, int64_t n_images)
 {
     bool named = label >= 0 && label < (int64_t)mr_dataset_n_classes(lines->dataset);
     int64_t at = lines->n++;
@@ -92,53 +100,58 @@ static void put_class(struct class_lines *lines, int64_t label, int64_t n_sample
                     lines->n_all - FIRST_LINES - LAST_LINES);
         return;
     }
-    fprintf(lines->stream, "%6" PRId64 " %8" PRId64 "  ", label, n_samples);
+    fprintf(lines->stream, "%6" PRId64, label);
+    if (lines->boxes)
+        fprintf(lines->stream, " %8" PRId64, n_boxes);
+    fprintf(lines->stream, " %8" PRId64 "  ", n_images);
     mr_say_put(lines->stream, named ? mr_dataset_class_name(lines->dataset, (uint32_t)label) : "");
     fprintf(lines->stream, "\n");
 }
 
 /* Print a line for each label that occurs and for each class without a sample. */
-static void walk_classes(struct class_lines *lines, const int64_t *labels, int64_t n)
+static void walk_classes(struct class_lines *lines, const struct class_entry *entries, size_t n)
 {
     int64_t n_classes = mr_dataset_n_classes(lines->dataset);
     int64_t next = 0; /* smallest class not walked yet */
 
-    for (int64_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && labels[end] == labels[i]; end++)
-            continue;
-        for (; next < n_classes && next < labels[i]; next++)
-            put_class(lines, next, 0);
-        put_class(lines, labels[i], end - i);
-        next = labels[i] >= next ? labels[i] + 1 : next;
+    for (size_t i = 0, end; i < n; i = end) {
+        int64_t label = entries[i].label, n_boxes = 0;
+        for (end = i; end < n && entries[end].label == label; end++)
+            n_boxes += entries[end].n_boxes;
+        for (; next < n_classes && next < label; next++)
+            put_class(lines, next, 0, 0);
+        put_class(lines, label, n_boxes, (int64_t)(end - i));
+        next = label >= next ? label + 1 : next;
     }
     for (; next < n_classes; next++)
-        put_class(lines, next, 0);
+        put_class(lines, next, 0, 0);
 }
 
-static void print_classes(const mr_dataset *dataset, const int64_t *labels, int64_t n, bool all,
-                          FILE *stream)
+static void print_classes(struct class_lines *lines, struct class_entry *entries, size_t n)
 {
-    struct class_lines count = {.dataset = dataset},
-                       lines = {.dataset = dataset, .stream = stream, .all = all};
+    struct class_lines count = {.dataset = lines->dataset};
 
-    walk_classes(&count, labels, n);
-    lines.n_all = count.n;
-    fprintf(stream, "\n label  samples  class\n");
-    walk_classes(&lines, labels, n);
+    qsort(entries, n, sizeof *entries, compare_entries);
+    walk_classes(&count, entries, n);
+    lines->n_all = count.n;
+    fprintf(lines->stream,
+            lines->boxes ? "\n label    boxes   images  class\n" : "\n label  samples  class\n");
+    walk_classes(lines, entries, n);
 }
 
 /*
  * Read the labels that can be read, without gaps. The errors of the first MAX_NAMED others are
  * printed.
  */
-static mr_status read_labels(mr_dataset *dataset, int64_t *labels, int64_t n, int64_t *n_known_out)
+static mr_status read_labels(mr_dataset *dataset, struct class_entry *entries, int64_t n,
+                             int64_t *n_known_out)
 {
     int64_t n_known = 0;
     mr_status status = MR_OK;
     mr_error error = {0};
 
     for (int64_t i = 0; status != MR_ERR_UNSUPPORTED && i < n; i++) {
-        status = mr_dataset_label(dataset, i, &labels[n_known], &error);
+        status = mr_dataset_label(dataset, i, &entries[n_known].label, &error);
         if (status == MR_OK)
             n_known++;
         else if (status != MR_ERR_UNSUPPORTED && i - n_known < MAX_NAMED)
@@ -149,34 +162,144 @@ static mr_status read_labels(mr_dataset *dataset, int64_t *labels, int64_t n, in
 }
 
 /* Of images with annotations the label is often 0 for all, and the classes are those of boxes. */
-static bool are_one_class(const mr_dataset *dataset, const int64_t *labels, int64_t n)
+static bool are_one_class(const mr_dataset *dataset, const struct class_entry *entries, int64_t n)
 {
-    return mr_dataset_annotations(dataset) != MR_ANNOTATIONS_NONE && n > 0 &&
-           labels[0] == labels[n - 1];
+    bool same = mr_dataset_annotations(dataset) != MR_ANNOTATIONS_NONE && n > 0;
+
+    for (int64_t i = 1; same && i < n; i++)
+        same = entries[i].label == entries[0].label;
+    return same;
 }
 
 int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream)
 {
+    struct class_lines lines = {.dataset = dataset, .stream = stream, .all = all};
     int64_t n = mr_dataset_n_samples(dataset), n_known;
 
     if (mr_dataset_annotations(dataset) > MR_ANNOTATIONS_BOXES)
         return MR_EXIT_OK;
-    int64_t *labels = new_array(n, sizeof *labels);
-    mr_status status = MR_OK;
-    if (labels == NULL)
+    struct class_entry *entries = new_array(n, sizeof *entries);
+    if (entries == NULL)
         return MR_EXIT_FAILED;
-    status = read_labels(dataset, labels, n, &n_known);
+    mr_status status = read_labels(dataset, entries, n, &n_known);
     if (status == MR_ERR_UNSUPPORTED) {
         fprintf(stream, "labels are not numbers\n");
     } else {
-        qsort(labels, (size_t)n_known, sizeof *labels, compare_i64);
-        if (!are_one_class(dataset, labels, n_known))
-            print_classes(dataset, labels, n_known, all, stream);
+        if (!are_one_class(dataset, entries, n_known))
+            print_classes(&lines, entries, (size_t)n_known);
         if (n_known < n)
             fprintf(stream, "     ? %8" PRId64 "  (the label cannot be read)\n", n - n_known);
     }
-    free(labels);
+    free(entries);
     return n_known < n && status != MR_ERR_UNSUPPORTED ? MR_EXIT_FAILED : MR_EXIT_OK;
+}
+
+struct box_census {
+    struct class_entry *entries;
+    size_t n_entries;
+    size_t capacity;
+    int64_t *labels; /* of the boxes of one image */
+    size_t n_labels; /* room */
+    int64_t n_without;
+    int64_t n_unreadable;
+};
+
+/* The array with room for n elements or more; NULL after a message. */
+static void *grow_array(void *array, size_t *capacity, size_t n, size_t size)
+{
+    if (n <= *capacity)
+        return array;
+    *capacity = n > 2 * *capacity ? n : 2 * *capacity;
+    void *grown = reallocarray(array, *capacity, size);
+    if (grown == NULL)
+        mr_say_error("no memory for the labels of %zu boxes", *capacity);
+    return grown;
+}
+
+static int compare_i64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static bool add_boxes(struct box_census *census, size_t n)
+{
+    int64_t *labels = census->labels;
+    void *grown = grow_array(census->entries, &census->capacity, census->n_entries + n,
+                             sizeof *census->entries);
+
+    if (grown == NULL)
+        return false;
+    census->entries = grown;
+    qsort(labels, n, sizeof *labels, compare_i64);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && labels[end] == labels[i]; end++)
+            continue;
+        census->entries[census->n_entries++] = (struct class_entry){labels[i], (int64_t)(end - i)};
+    }
+    census->n_without += n == 0;
+    return true;
+}
+
+/* False after a message: out of memory. An annotation that cannot be read is counted. */
+static bool count_boxes(const mr_dataset *dataset, int64_t i, struct box_census *census)
+{
+    mr_error error = {0};
+    size_t n = 0;
+    mr_status status;
+
+    while ((status = mr_dataset_box_labels(dataset, i, census->labels, census->n_labels, &n,
+                                           &error)) == MR_OK &&
+           n > census->n_labels) {
+        void *grown = grow_array(census->labels, &census->n_labels, n, sizeof *census->labels);
+        if (grown == NULL)
+            return false;
+        census->labels = grown;
+    }
+    if (status == MR_OK)
+        return add_boxes(census, n);
+    if (census->n_unreadable++ < MAX_NAMED)
+        mr_say_error("%s", error.text);
+    return true;
+}
+
+static bool count_all_boxes(const mr_dataset *dataset, struct mr_progress *progress,
+                            struct box_census *census)
+{
+    int64_t n = mr_dataset_n_samples(dataset);
+    bool good = census->entries != NULL && census->labels != NULL;
+
+    for (int64_t i = 0; good && i < n; i++) {
+        good = count_boxes(dataset, i, census);
+        if (i % 64 == 0 && mr_progress_due(progress))
+            mr_progress_draw(progress, "counting boxes: %" PRId64 " of %" PRId64 " samples", i, n);
+    }
+    mr_progress_clear(progress);
+    return good;
+}
+
+int mr_census_boxes(mr_dataset *dataset, bool all, struct mr_progress *progress, FILE *stream)
+{
+    struct class_lines lines = {.dataset = dataset, .stream = stream, .all = all, .boxes = true};
+    struct box_census census = {.capacity = FIRST_BOXES, .n_labels = FIRST_BOXES};
+    mr_annotations annotations = mr_dataset_annotations(dataset);
+
+    if (annotations == MR_ANNOTATIONS_NONE || annotations == MR_ANNOTATIONS_MASKS)
+        return MR_EXIT_OK;
+    census.entries = new_array(FIRST_BOXES, sizeof *census.entries);
+    census.labels = new_array(FIRST_BOXES, sizeof *census.labels);
+    bool good = count_all_boxes(dataset, progress, &census);
+    if (good)
+        print_classes(&lines, census.entries, census.n_entries);
+    if (good && census.n_without > 0)
+        fprintf(stream, "     - %8d %8" PRId64 "  (no box)\n", 0, census.n_without);
+    if (good && census.n_unreadable > 0)
+        fprintf(stream, "     ? %8s %8" PRId64 "  (the annotation cannot be read)\n", "?",
+                census.n_unreadable);
+    free(census.entries);
+    free(census.labels);
+    return good && census.n_unreadable == 0 ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
 static void count_format(struct census *census, const char *name)

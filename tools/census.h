@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the classes, formats and sizes of a dataset for `millrace list`. Functions return an exit
- * status.
+ * Counts the classes, boxes, formats and sizes of a dataset for `millrace list`. Functions return
+ * an exit status.
  */
 #ifndef TOOLS_CENSUS_H
 #define TOOLS_CENSUS_H
@@ -18,6 +18,11 @@
  * unless all is set. Nothing is printed if the classes are those of annotations.
  */
 int mr_census_classes(mr_dataset *dataset, bool all, FILE *stream);
+/*
+ * Print the boxes per label, and in how many images they are, if the dataset has boxes. This reads
+ * all annotations.
+ */
+int mr_census_boxes(mr_dataset *dataset, bool all, struct mr_progress *progress, FILE *stream);
 /*
  * Print formats and sizes from the header of every sample, and the names of samples without a
  * header of an image that can be decoded. Damage after the header is not found.

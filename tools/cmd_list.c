@@ -33,7 +33,7 @@ static const struct mr_arg list[] = {
      MR_ARG_TEXT(struct list_args, save)},
     {"classes", NULL, "Print all classes, even if there are more than 20",
      MR_ARG_SWITCH(struct list_args, all_classes)},
-    {"no-inspect", NULL, "Do not open the samples; formats and sizes are not printed",
+    {"no-inspect", NULL, "Do not open the samples; boxes, formats and sizes are not printed",
      MR_ARG_SWITCH(struct list_args, no_inspect)},
     {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
      MR_ARG_SWITCH(struct list_args, options.allow_empty_classes)},
@@ -84,7 +84,9 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args,
     printf("\n");
     exit_status = mr_census_classes(dataset, args->all_classes, stdout);
     if (!args->no_inspect) {
+        int boxes_status = mr_census_boxes(dataset, args->all_classes, progress, stdout);
         int samples_status = mr_census_samples(dataset, progress, stdout);
+        exit_status = exit_status == MR_EXIT_OK ? boxes_status : exit_status;
         exit_status = exit_status == MR_EXIT_OK ? samples_status : exit_status;
     }
     if (args->save != NULL)
@@ -99,8 +101,8 @@ int mr_cmd_list_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Count a dataset's samples per class, their formats and sizes, and list the samples "
-               "without a header of an image that can be decoded."
+        .doc = "Count a dataset's samples and boxes per class, the samples' formats and sizes, and "
+               "list the samples without a header of an image that can be decoded."
                "\v"
                "Example: list a folder once, and train from the saved list\n"
                "  millrace list imagefolder:train --save train.list\n"

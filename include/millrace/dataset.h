@@ -247,6 +247,18 @@ MR_API size_t mr_dataset_relative_name(const mr_dataset *dataset, int64_t index,
 MR_API mr_status mr_dataset_label(const mr_dataset *dataset, int64_t index, int64_t *label_out,
                                   mr_error *error);
 
+/**
+ * Read the labels of a sample's boxes, as the annotation has them, without decoding the sample.
+ *
+ * labels_out  room for n labels; further ones are not written; NULL if n is 0
+ * n_out       the number of boxes
+ * Returns MR_OK; MR_ERR_UNSUPPORTED if the dataset has no boxes; MR_ERR_DAMAGED if the annotation
+ * is missing or damaged; MR_ERR_IO; MR_ERR_NO_MEMORY.
+ */
+MR_API mr_status mr_dataset_box_labels(const mr_dataset *dataset, int64_t index,
+                                       int64_t *labels_out, size_t n, size_t *n_out,
+                                       mr_error *error);
+
 /** How JPEG files are decoded. Pixels and errors are the same with both. */
 typedef enum mr_jpeg_decoder {
     MR_JPEG_AUTO = 0, /* default: millrace's Huffman decoder if the installed libjpeg-turbo allows

@@ -77,6 +77,17 @@ class Dataset:
         check(lib.mr_dataset_label(self._handle, self._check_index(index), label, error), error)
         return label.value
 
+    def box_labels(self, index: int) -> list[int]:
+        """The labels of a sample's boxes, as the annotation has them, without decoding the
+        sample."""
+        error, n, index = _abi.mr_error(), ctypes.c_size_t(), self._check_index(index)
+        labels = (ctypes.c_int64 * 0)()
+        while not labels or len(labels) < n.value:
+            labels = (ctypes.c_int64 * (n.value or 64))()
+            check(lib.mr_dataset_box_labels(self._handle, index, labels, len(labels), n, error),
+                  error)
+        return labels[:n.value]
+
     def inspect(self, index: int) -> dict[str, Any]:
         """Format and size of a sample, from its first bytes: format, width, height, channels,
         len_bytes, orientation."""

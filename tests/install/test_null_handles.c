@@ -149,6 +149,7 @@ static void datasets(void **state)
     (void)state;
     char name[8];
     int64_t label;
+    size_t n;
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_pack_report report = MR_PACK_REPORT_INIT;
     NOTHING(mr_dataset_destroy, NULL);
@@ -159,6 +160,7 @@ static void datasets(void **state)
     IS_VALUE(0, mr_dataset_name, NULL, 0, name, sizeof name);
     IS_VALUE(0, mr_dataset_relative_name, NULL, 0, name, sizeof name);
     HAS_WORDS(mr_dataset_label, NULL, 0, &label, &error);
+    HAS_WORDS(mr_dataset_box_labels, NULL, 0, &label, 1, &n, &error);
     HAS_WORDS(mr_dataset_inspect, NULL, 0, &info, &error);
     HAS_WORDS(mr_dataset_save_list, NULL, "list", &error);
     HAS_WORDS(mr_dataset_pack, NULL, "pack", NULL, &report, &error);

@@ -130,7 +130,7 @@ def test_list_has_no_table_of_labels(voc, coco):
     for spec, n in ((f"voc:{voc}", 13), (annotated, 15)):
         text = subprocess.run([os.environ["MR_COMMAND"], "list", spec], check=True,
                               stdout=subprocess.PIPE, text=True).stdout
-        assert f"{n} samples" in text and "jpeg" in text and " label " not in text
+        assert f"{n} samples" in text and "jpeg" in text and "samples  class" not in text
 
 
 def test_coco(make_loader, coco):

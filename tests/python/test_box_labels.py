@@ -122,3 +122,93 @@ def test_the_classes_of_annotations_are_not_counted_as_those_of_images(packed, i
         for spec in specs:
             assert " label  samples  class" not in run(None, "list", "--no-inspect", spec)
     assert " label  samples  class" in run(None, "list", "--no-inspect", images)
+
+
+def test_labels_of_boxes_are_read_without_decoding(packed):
+    for name, specs in packed.items():
+        for spec in specs:
+            dataset = mr.Dataset(spec)
+            if name == "masks":
+                with pytest.raises(mr.UnsupportedError, match="the samples have no boxes"):
+                    dataset.box_labels(0)
+                continue
+            found = [dataset.box_labels(i) for i in range(N)]
+            assert found == (VOC if name == "voc" else DARKNET)
+            assert found == [batch[:] for batch in read_first(spec)["box_label"]]
+
+
+def test_many_boxes_and_damage(place):
+    many = [k % 300 for k in range(3000)]
+    (place / "many").mkdir()
+    shutil.copy(place / "voc/JPEGImages/0.jpg", place / "many/0.jpg")
+    (place / "many/0.txt").write_text("".join(f"{k} .5 .5 .1 .1\n" for k in many))
+    (place / "many.txt").write_text(f"{place}/many/0.jpg\n" * 2)
+    dataset = mr.Dataset(f"yolo:{place}/many.txt?labels=beside")
+    assert dataset.box_labels(1) == many
+    (place / "many/0.txt").write_text("1 .5 .5 .1 .1\n1 .5 .5 .1")
+    with pytest.raises(mr.DamagedError, match="many/0.txt .index 1., line 2: "):
+        dataset.box_labels(1)
+    for index in (-1, 2):
+        with pytest.raises(mr.InvalidError):
+            dataset.box_labels(index)
+
+
+def test_an_altered_annotation_of_a_pack_is_found(place):
+    run(place, "pack", f"yolo:{place}/train.txt", "altered")
+    shard = place / "altered/shard-00000"
+    shard.write_bytes(shard.read_bytes().replace(b"1 .5 .5 .2 .2\n0", b"0 .5 .5 .2 .2\n0"))
+    with pytest.raises(mr.DamagedError, match="the bytes of its member 'boxes' were altered"):
+        mr.Dataset(f"pack:{place}/altered").box_labels(0)
+
+
+def table(place, *command):
+    """The lines of `millrace list` below "boxes   images"."""
+    lines = iter(run(place, "list", *command).splitlines())
+    assert any(line.split() == ["label", "boxes", "images", "class"] for line in lines)
+    found = []
+    for line in lines:
+        if not line:
+            return found
+        found.append(line.split(None, 3))
+
+
+def test_list_counts_boxes_and_images_of_each_class(packed):
+    for name, specs in packed.items():
+        for spec in specs:
+            if name == "masks":
+                assert "boxes" not in run(None, "list", spec).replace(spec, "")
+                continue
+            lines = table(None, "--classes", spec)
+            names = [] if name == "boxes" else mr.Dataset(spec).classes
+            expected = []
+            labels = VOC if name == "voc" else DARKNET
+            for label in range(len(names) or 2):
+                counts = [row.count(label) for row in labels if label in row]
+                expected.append([str(label), str(sum(counts)), str(len(counts)),
+                                 *names[label:label + 1]])
+            n_without = sum(not row for row in labels)
+            assert lines == [*expected, ["-", "0", str(n_without), "(no box)"]]
+
+
+def test_list_names_what_it_cannot_read(packed, place):
+    (place / "bad").mkdir()
+    (place / "bad/0.txt").write_text("1 .5\n")
+    (place / "bad/1.txt").write_text("1 .5 .5 .1 .1\n")
+    (place / "bad.txt").write_text(f"{place}/bad/0.jpg\n{place}/bad/1.jpg\n")
+    done = subprocess.run([os.environ["MR_COMMAND"], "list", f"yolo:{place}/bad.txt?labels=beside"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "     1        1        1  \n     ?        ?        1  (the annotation" in done.stdout
+    assert f"{place}/bad/0.txt (index 0), line 1: '1 .5' is not a class" in done.stderr
+
+
+def test_a_list_of_labelled_images_has_both_tables(place):
+    root = place / "voc"
+    (place / "both.txt").write_text("# classes:\tzero\tone\n" + "".join(
+        f"{root}/JPEGImages/{i}.jpg\t{i % 2}\t{root}/labels/0.txt\n" for i in range(N)))
+    spec = f"list:{place}/both.txt?extra=b:99&boxes=b"
+    assert " label  samples  class\n     0        3  zero\n     1        2  one\n" in run(
+        place, "list", spec)
+    assert table(place, spec) == [["0", "5", "5", "zero"], ["1", "5", "5", "one"]]
+    (place / "both.txt").write_text((place / "both.txt").read_text().replace("\t1\t", "\t0\t"))
+    assert "samples  class" not in run(place, "list", spec)
