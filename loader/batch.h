@@ -6,13 +6,13 @@
 #include "loader/host.h"
 
 /*
- * Declare the columns of a host's batches (columns.c): plan is the workers', mixed is that of the
- * rows in a slot, views are n_views further ones. The form of the samples is host->image.
- * MR_ERR_INVALID names an array that has the name of another one.
+ * Declare the columns of a host's batches (columns.c): plan is the workers' of the first view,
+ * mixed those of all views' finished rows. The form of the samples is host->image. MR_ERR_INVALID
+ * names an array that has the name of another one.
  */
 mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *plan,
-                             const struct mr_plan *mixed, const struct mr_plan *views,
-                             uint32_t n_views, struct mr_columns *columns_out, mr_error *error);
+                             const struct mr_plan *mixed, uint32_t n_views,
+                             struct mr_columns *columns_out, mr_error *error);
 
 /* Make the batches of a host. Its options, placement and slab are set. */
 mr_status mr_batch_make_all(struct mr_host *host, mr_error *error);

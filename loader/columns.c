@@ -36,11 +36,14 @@ static void add_geometry(const struct mr_view *view, struct mr_columns *columns)
     mr_columns_add(columns, name, MR_I32, view->is_row ? 2 : 1, view->is_row ? shape : shape + 1);
 }
 
+/* A further view; plan is that of its finished rows. */
 static void add_view(const struct mr_plan *plan, struct mr_columns *columns)
 {
     int64_t shape[MR_MAX_NDIM - 1] = {plan->view.n_pictures};
     memcpy(shape + plan->view.is_row, plan->out_shape, 3 * sizeof *shape);
-    mr_columns_add(columns, plan->view.name, plan->dtype, 3 + plan->view.is_row, shape);
+    struct mr_column *pictures =
+        mr_columns_add(columns, plan->view.name, plan->dtype, 3 + plan->view.is_row, shape);
+    pictures->writer = plan->mix.kind ? MR_WRITER_MIX : MR_WRITER_SAMPLE;
     add_geometry(&plan->view, columns);
 }
 
@@ -54,6 +57,7 @@ static void add_fixed(const struct mr_host *host, const struct mr_plan *plan,
     struct mr_column *samples =
         mr_columns_add(columns, name, image->dtype, image->ndim, image->shape);
     samples->row_bytes = mixed->out_bytes * plan->view.n_pictures;
+    samples->writer = mixed->mix.kind && !host->finish.mixes ? MR_WRITER_MIX : MR_WRITER_SAMPLE;
     mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
     mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
     mr_columns_add(columns, "mask", MR_U8, 0, NULL);
@@ -129,15 +133,18 @@ static mr_status check_names(const struct mr_columns *columns, uint32_t first_ex
 }
 
 mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *plan,
-                             const struct mr_plan *mixed, const struct mr_plan *views,
-                             uint32_t n_views, struct mr_columns *columns_out, mr_error *error)
+                             const struct mr_plan *mixed, uint32_t n_views,
+                             struct mr_columns *columns_out, mr_error *error)
 {
     const struct mr_sample_kind *kind = &plan->kind;
+    bool mixes = mixed->mix.kind != 0;
     *columns_out = (struct mr_columns){0};
     add_fixed(host, plan, mixed, columns_out);
-    for (uint32_t i = 0; i < n_views; i++)
-        add_view(&views[i], columns_out);
-    if (mixed->mix.kind != 0)
+    for (uint32_t i = 1; i < n_views; i++) {
+        add_view(&mixed[i], columns_out);
+        mixes |= mixed[i].mix.kind != 0;
+    }
+    if (mixes)
         add_mixing((int64_t)host->options.soft_labels, columns_out);
     if (plan->mask.is_used)
         add_mask(plan, columns_out);

@@ -45,7 +45,7 @@ uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint
         end += (uint64_t)n_workers * sizeof(struct mr_trace_ring);
     }
     control->views_off = end;
-    end = mr_align_up(end + control->n_views * sizeof(struct mr_plan), 64);
+    end = mr_align_up(end + 2 * control->n_views * sizeof(struct mr_plan), 64);
     if (control->with_cache) {
         control->cache_off = end;
         end = mr_align_up(end + mr_cache_region_bytes(control->n_samples), 64);
@@ -89,6 +89,17 @@ struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t seq
 struct mr_plan *mr_control_views(const struct mr_shared *shared)
 {
     return shared->control->n_views ? (void *)(shared->base + shared->control->views_off) : NULL;
+}
+
+const struct mr_plan *mr_control_plan(const struct mr_shared *shared, uint32_t view)
+{
+    return view ? &mr_control_views(shared)[view - 1] : &shared->control->plan;
+}
+
+const struct mr_plan *mr_control_mixed(const struct mr_shared *shared, uint32_t view)
+{
+    return view ? &mr_control_views(shared)[shared->control->n_views + view - 1]
+                : &shared->control->mixed;
 }
 
 struct mr_cache_region *mr_control_cache(const struct mr_shared *shared)

@@ -84,10 +84,10 @@ struct mr_control {
     uint64_t near_cpus[MR_CONTROL_CPUS / 64];
     struct mr_slot_layout layout;
     struct mr_plan plan;
-    /* of the mixed rows; without mixing a copy of plan, with mixing plan makes their pixels */
+    /* of the finished rows: a copy of plan, or with mixing plan makes the pixels before it */
     struct mr_plan mixed;
     uint32_t n_views;   /* beside that of plan */
-    uint64_t views_off; /* their plans */
+    uint64_t views_off; /* their plans, then those of their finished rows */
     /* Shared words, on separate cache lines. */
     /* next place to suggest: sequence * batch_size + place; workers add 1, the host skips ahead */
     alignas(64) _Atomic uint64_t ticket;
@@ -135,8 +135,11 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
 /* The slot that holds the batch with this sequence number, from the ring. */
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence);
 
-/* The plans of the views beside the first; NULL without any. */
+/* The plans of the views beside the first, then those of their finished rows; NULL without any. */
 struct mr_plan *mr_control_views(const struct mr_shared *shared);
+/* What workers write of a view, counted from 0, and what its finished rows are. */
+const struct mr_plan *mr_control_plan(const struct mr_shared *shared, uint32_t view);
+const struct mr_plan *mr_control_mixed(const struct mr_shared *shared, uint32_t view);
 
 /* The cache's region; NULL without a cache. */
 struct mr_cache_region *mr_control_cache(const struct mr_shared *shared);

@@ -209,10 +209,27 @@ static enum mr_slab_pages choose_pages(const mr_loader_options *o)
     return mr_numa_n_nodes(NULL) > 1 ? MR_SLAB_PAGES_ASKED : MR_SLAB_PAGES_POOL;
 }
 
-/* The control block is drafted first, because the plan's sizes decide the size of the slab. */
-static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
-                           const struct mr_plan *mixed, const struct mr_plan *views,
-                           uint32_t n_views, int64_t n_samples, mr_error *error)
+/* What the views need that are mixed. A device mixes and erases the rows that it finishes. */
+static void shape_mixing(const struct mr_host *host, const struct mr_plan *plans,
+                         const struct mr_plan *mixed, uint32_t n_views, struct mr_slot_shape *shape)
+{
+    for (uint32_t i = 0; i < n_views; i++) {
+        uint32_t n_pictures = plans[i].view.n_pictures;
+        if (mr_erase_is_deferred(&plans[i]))
+            shape->erases += n_pictures;
+        if (mixed[i].mix.kind == 0)
+            continue;
+        shape->mixes++;
+        shape->mix_rule = mr_mix_draw_rule(mixed[i].mix.kind);
+        if (!host->finish.mixes)
+            shape->source_bytes += plans[i].out_bytes * n_pictures;
+    }
+}
+
+/* The control block is drafted first, because the plans' sizes decide the size of the slab. */
+static mr_status make_slab(struct mr_host *host, const struct mr_plan *plans,
+                           const struct mr_plan *mixed, uint32_t n_views, int64_t n_samples,
+                           mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     struct mr_control *draft = aligned_alloc(64, sizeof *draft);
@@ -220,20 +237,17 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
         return mr_error_memory(error, sizeof *draft);
     memset(draft, 0, sizeof *draft);
     fill_control(draft, host, n_samples);
-    draft->plan = *plan;
+    draft->plan = *plans;
     draft->mixed = *mixed;
-    draft->n_views = n_views;
+    draft->n_views = n_views - 1;
     draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
-    struct mr_slot_shape shape = {
-        .head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots),
-        .n_slots = o->n_slots,
-        .n_workers = draft->n_workers,
-        .batch_size = o->batch_size,
-        .erases = mr_erase_is_deferred(plan),
-        .mixes = mixed->mix.kind != 0,
-        .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
-        .source_bytes = mixed->mix.kind && !host->finish.mixes ? plan->out_bytes : 0};
-    mr_status status = mr_columns_declare(host, plan, mixed, views, n_views, &shape.columns, error);
+    struct mr_slot_shape shape = {.head_bytes =
+                                      mr_control_lay_out(draft, draft->n_workers, o->n_slots),
+                                  .n_slots = o->n_slots,
+                                  .n_workers = draft->n_workers,
+                                  .batch_size = o->batch_size};
+    shape_mixing(host, plans, mixed, n_views, &shape);
+    mr_status status = mr_columns_declare(host, plans, mixed, n_views, &shape.columns, error);
     if (status == MR_OK)
         status = mr_slot_layout_init(&draft->layout, &shape, error);
     if (status == MR_OK)
@@ -242,8 +256,11 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
         draft->slab_pages = host->slab.pages;
         memcpy(host->slab.base, draft, sizeof *draft);
         host->shared = mr_control_map(host->slab.base);
-        if (n_views > 0)
-            memcpy(mr_control_views(&host->shared), views, n_views * sizeof *views);
+        if (n_views > 1) {
+            struct mr_plan *more = mr_control_views(&host->shared);
+            memcpy(more, plans + 1, (n_views - 1) * sizeof *more);
+            memcpy(more + n_views - 1, mixed + 1, (n_views - 1) * sizeof *more);
+        }
         choose_cpus(&host->shared, o);
     }
     free(draft);
@@ -437,24 +454,23 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
 {
     struct mr_host *host = loader->host;
     int64_t n_samples = mr_dataset_n_samples(loader->dataset);
-    /* the plan of the samples that workers write, that of the mixed rows, and further views */
-    uint32_t n_views = mr_transform_n_views(transform) - 1;
-    size_t bytes = (2 + n_views) * sizeof(struct mr_plan);
-    struct mr_plan *plan = malloc(bytes);
-    if (!plan)
+    /* the plans of what workers write, then those of the finished rows */
+    uint32_t n_views = mr_transform_n_views(transform);
+    size_t bytes = 2 * n_views * sizeof(struct mr_plan);
+    struct mr_plan *plans = malloc(bytes), *mixed = plans + n_views;
+    if (!plans)
         return mr_error_memory(error, bytes);
-    mr_status status =
-        mr_plan_split_compile(host, loader->dataset, transform, plan, plan + 1, plan + 2, error);
+    mr_status status = mr_plan_split_compile(host, loader->dataset, transform, plans, mixed, error);
     if (status == MR_OK)
-        status = make_sampler(host, loader->dataset, plan, error);
+        status = make_sampler(host, loader->dataset, plans, error);
     if (status == MR_OK)
         status = check_batches(host, error);
     if (status == MR_OK)
         status = mr_trace_create(host->options.trace, &host->trace, error);
     host->options.trace = mr_trace_path(host->trace);
     if (status == MR_OK)
-        status = make_slab(host, plan, plan + 1, plan + 2, n_views, n_samples, error);
-    free(plan);
+        status = make_slab(host, plans, mixed, n_views, n_samples, error);
+    free(plans);
     return status;
 }
 

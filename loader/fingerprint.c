@@ -292,9 +292,8 @@ static void add_plan(struct mr_digest *digest, const struct mr_plan *plan)
 /* The plans of all views, then the columns of a batch. */
 static void add_transform(struct mr_digest *digest, const struct mr_host *host)
 {
-    add_plan(digest, &host->shared.control->mixed);
-    for (uint32_t i = 0; i < host->shared.control->n_views; i++)
-        add_plan(digest, &mr_control_views(&host->shared)[i]);
+    for (uint32_t i = 0; i <= host->shared.control->n_views; i++)
+        add_plan(digest, mr_control_mixed(&host->shared, i));
     add_columns(digest, &host->shared.control->layout.columns);
 }
 

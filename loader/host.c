@@ -162,9 +162,14 @@ static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view
 
 static void draw_mixing(const struct mr_host *host, const struct mr_slot_view *view, uint64_t epoch)
 {
-    const struct mr_plan *plan = &host->shared.control->mixed;
-    mr_mix_draw_batch(&plan->mix, host->options.seed, epoch, host->pub_batch, host->options.rank,
-                      plan->out_width, plan->out_height, view->mix);
+    struct mr_mix *mix = view->mix;
+    for (uint32_t i = 0; i <= host->shared.control->n_views; i++) {
+        const struct mr_plan *plan = mr_control_mixed(&host->shared, i);
+        if (plan->mix.kind != 0)
+            mr_mix_draw_batch(&plan->mix, plan->view.name[0], host->options.seed, epoch,
+                              host->pub_batch, host->options.rank, plan->out_width,
+                              plan->out_height, mix++);
+    }
 }
 
 void mr_host_publish(struct mr_host *host)

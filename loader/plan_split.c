@@ -81,20 +81,41 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
     return status;
 }
 
-static mr_status compile_views(mr_dataset *dataset, const mr_transform *transform,
-                               const mr_loader_options *o, const struct mr_plan *first,
-                               struct mr_plan *views_out, mr_error *error)
+/* Views share the upright image, and labels that are mixed once. */
+static mr_status check_views(const struct mr_plan *first, const struct mr_plan *mixed,
+                             const struct mr_plan *view, mr_error *error)
 {
+    if (view->use_exif != first->use_exif)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "exif is in view '%s' and not in view '%s'; all or none have it",
+                            first->use_exif ? first->view.name : view->view.name,
+                            first->use_exif ? view->view.name : first->view.name);
+    if (mixed && view->mix.kind && memcmp(&view->mix, &mixed->mix, sizeof view->mix) != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s of view '%s' differs from %s of view '%s'; views that are mixed "
+                            "share one operation",
+                            mr_transform_op_name(&view->mix), view->view.name,
+                            mr_transform_op_name(&mixed->mix), mixed->view.name);
+    return MR_OK;
+}
+
+/* *mixed_out: the first plan that mixes; NULL if there is none. */
+static mr_status compile_views(mr_dataset *dataset, const mr_transform *transform,
+                               const mr_loader_options *o, mr_layout layout,
+                               struct mr_plan *plans_out, const struct mr_plan **mixed_out,
+                               mr_error *error)
+{
+    struct mr_plan *plan = plans_out;
     mr_status status = MR_OK;
-    while (status == MR_OK && transform && (transform = transform->next)) {
-        status = compile_plan(dataset, transform, o, o->layout, views_out, error);
-        if (status == MR_OK && views_out->use_exif != first->use_exif)
-            status = mr_error_set(error, MR_ERR_INVALID,
-                                  "exif is in view '%s' and not in view '%s'; all or none have it",
-                                  first->use_exif ? first->view.name : views_out->view.name,
-                                  first->use_exif ? views_out->view.name : first->view.name);
-        views_out++;
-    }
+    *mixed_out = NULL;
+    do {
+        status = compile_plan(dataset, transform, o, layout, plan, error);
+        if (status == MR_OK)
+            status = check_views(plans_out, *mixed_out, plan, error);
+        if (status == MR_OK && !*mixed_out && plan->mix.kind)
+            *mixed_out = plan;
+        plan++;
+    } while (status == MR_OK && transform && (transform = transform->next));
     return status;
 }
 
@@ -227,9 +248,8 @@ static void cut_mixing(struct mr_plan *plan)
 }
 
 mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
-                                const mr_transform *transform, struct mr_plan *plan_out,
-                                struct mr_plan *mixed_out, struct mr_plan *views_out,
-                                mr_error *error)
+                                const mr_transform *transform, struct mr_plan *plans_out,
+                                struct mr_plan *mixed_out, mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
@@ -239,25 +259,26 @@ mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
         status = refuse_padding(host, kind->picture, has_pictures, error);
     if (status != MR_OK)
         return status;
-    bool mixes = mr_transform_mixes(transform);
-    if (!mixes && o->soft_labels != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the transform does not mix",
-                            o->soft_labels);
-    bool on_device = is_finished_on_device(host, kind, mixes, has_pictures);
-    status = compile_plan(dataset, transform, o, on_device ? MR_NHWC : o->layout, plan_out, error);
-    if (status == MR_OK && mixes)
-        status = check_mixing(host, dataset, plan_out, error);
-    if (status == MR_OK)
-        status = compile_views(dataset, transform, o, plan_out, views_out, error);
+    const struct mr_plan *mixed;
+    bool on_device = is_finished_on_device(host, kind, mr_transform_mixes(transform), has_pictures);
+    status = compile_views(dataset, transform, o, on_device ? MR_NHWC : o->layout, plans_out,
+                           &mixed, error);
+    if (status == MR_OK && !mixed && o->soft_labels != 0)
+        status = mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the transform does not mix",
+                              o->soft_labels);
+    if (status == MR_OK && mixed)
+        status = check_mixing(host, dataset, mixed, error);
     if (status != MR_OK)
         return status;
-    store_form(host, plan_out);
+    store_form(host, plans_out);
     if (on_device) {
-        cut_plan(host, plan_out);
+        cut_plan(host, plans_out);
         shape_image(host);
     }
-    *mixed_out = *plan_out;
-    if (mixes)
-        cut_mixing(plan_out);
+    for (uint32_t i = 0; i < mr_transform_n_views(transform); i++) {
+        mixed_out[i] = plans_out[i];
+        if (mixed_out[i].mix.kind)
+            cut_mixing(&plans_out[i]);
+    }
     return MR_OK;
 }

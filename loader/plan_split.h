@@ -6,14 +6,13 @@
 #include "loader/host.h"
 
 /*
- * Compile the transform for this loader. *plan_out is the workers' part, *mixed_out the plan of
- * mixed rows, host->finish the device's part, host->image the form of the lent array,
- * views_out the plans of further views, as many as the transform has. If a device
- * finishes, pixels are copied as u8, interleaved, and become floats and planes there.
+ * Compile the transform for this loader: for each view plans_out has the workers' part, mixed_out
+ * the plan of finished rows. host->finish is the device's part, host->image the form of the first
+ * lent array. If a device finishes, pixels are copied as u8, interleaved, and become floats and
+ * planes there.
  */
 mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
-                                const mr_transform *transform, struct mr_plan *plan_out,
-                                struct mr_plan *mixed_out, struct mr_plan *views_out,
-                                mr_error *error);
+                                const mr_transform *transform, struct mr_plan *plans_out,
+                                struct mr_plan *mixed_out, mr_error *error);
 
 #endif

@@ -76,11 +76,12 @@ static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
 static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
 {
     uint64_t end = 0;
-    bool ok =
-        lay_out_column(l, &l->columns.column[MR_COLUMN_IMAGE], &end) &&
-        append_part(&end, 0, 0, COLUMN_ALIGN, &l->small_off) && lay_out_columns(l, false, &end) &&
-        append_part(&end, l->n_erases, sizeof(struct mr_erase), COLUMN_ALIGN, &l->erase_off) &&
-        lay_out_columns(l, true, &end);
+    bool ok = lay_out_column(l, &l->columns.column[MR_COLUMN_IMAGE], &end) &&
+              append_part(&end, 0, 0, COLUMN_ALIGN, &l->small_off) &&
+              lay_out_columns(l, false, &end) &&
+              append_part(&end, (uint64_t)l->batch_size * l->n_erases, sizeof(struct mr_erase),
+                          COLUMN_ALIGN, &l->erase_off) &&
+              lay_out_columns(l, true, &end);
     l->small_bytes = end - l->small_off;
     ok = ok && lay_out_lengths(l, &end);
     if (l->source_bytes > 0)
@@ -97,7 +98,7 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
         (struct mr_slot_layout){.n_slots = shape->n_slots,
                                 .batch_size = shape->batch_size,
                                 .n_workers = shape->n_workers,
-                                .n_erases = shape->erases ? shape->batch_size : 0,
+                                .n_erases = shape->erases,
                                 .sample_bytes = shape->columns.column[MR_COLUMN_IMAGE].row_bytes,
                                 .mixes = shape->mixes,
                                 .mix_rule = shape->mix_rule,

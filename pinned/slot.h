@@ -99,14 +99,14 @@ struct mr_slot_layout {
     uint32_t n_slots;
     uint32_t batch_size;
     uint32_t n_workers;
-    uint32_t n_erases;   /* batch_size if erasing is deferred, else 0 */
-    uint32_t mixes;      /* 1: rows are mixed, and the parts for mixing exist */
+    uint32_t n_erases;   /* of a row: its pictures that are erased later */
+    uint32_t mixes;      /* views whose rows are mixed; 0: the parts for mixing do not exist */
     uint32_t mix_rule;   /* enum mr_mix_rule */
     uint64_t book_off;   /* slot 0's book, from the start of the slab; 64-aligned */
     uint64_t book_bytes; /* from one slot's book to the next */
     uint64_t places_off; /* within a book: mr_place[batch_size] */
     uint64_t mixes_off;  /* mr_place[batch_size]: who mixes a row */
-    uint64_t mix_off;    /* mr_mix: what was drawn for the batch */
+    uint64_t mix_off;    /* mr_mix[mixes]: what was drawn for the batch */
     uint64_t want_off;   /* _Atomic int64_t[batch_size]: dataset indices, in the sampler's order */
     /* _Atomic uint32_t[batch_size]: how often the epoch has had each index before (base/rng.h) */
     uint64_t occurrence_off;
@@ -121,7 +121,7 @@ struct mr_slot_layout {
      * then the boxes, then the columns whose rows differ in length.
      */
     uint64_t small_off;
-    uint64_t erase_off;   /* mr_erase[n_erases] */
+    uint64_t erase_off;   /* mr_erase[batch_size][n_erases] */
     uint64_t small_bytes; /* length of the small block */
     /* pixels[batch_size] before mixing; 0 if the samples themselves are these pixels */
     uint64_t source_off;
@@ -137,9 +137,9 @@ struct mr_slot_shape {
     uint32_t n_slots;
     uint32_t n_workers;
     uint32_t batch_size;
-    bool erases;       /* samples have boxes that are erased later */
-    bool mixes;        /* rows are mixed */
-    uint32_t mix_rule; /* enum mr_mix_rule */
+    uint32_t erases;   /* pictures of a sample that have boxes which are erased later */
+    uint32_t mixes;    /* views whose rows are mixed */
+    uint32_t mix_rule; /* enum mr_mix_rule, of all of them */
     /* Of a row's pixels before mixing; 0: only labels are mixed. */
     uint64_t source_bytes;
     /* Size of a page of memory, a power of two; 0: the system's. */
@@ -158,7 +158,10 @@ struct mr_slot_view {
     struct mr_place *places;
     /* NULL: rows are not mixed, and the other parts for mixing do not exist. */
     struct mr_place *mixes;
-    /* Written by the host while the slot is free; read by the worker that holds a word of mixes. */
+    /*
+     * One for each view that is mixed. Written by the host while the slot is free; read by the
+     * worker that holds a word of mixes.
+     */
     struct mr_mix *mix;
     uint32_t mix_rule;
     _Atomic int64_t *want;
@@ -192,6 +195,12 @@ static inline int64_t *mr_slot_index(const struct mr_slot_view *view, uint32_t r
 static inline uint8_t *mr_slot_mask(const struct mr_slot_view *view, uint32_t row)
 {
     return (uint8_t *)mr_slot_row(view, MR_COLUMN_MASK, row);
+}
+
+/* The first of a row's layout->n_erases; only if there are any. */
+static inline struct mr_erase *mr_slot_erases(const struct mr_slot_view *view, uint32_t row)
+{
+    return view->erases + (size_t)row * view->layout->n_erases;
 }
 
 /* Where the worker that makes the sample of a row writes it. */

@@ -454,7 +454,8 @@ static void draw_mix(const mr_explain_options *o, uint32_t width, uint32_t heigh
     e->mix.kind = MR_MIX_NONE;
     if (e->plan.mix.kind == 0 || o->n_rows == 0 || o->partner_is_hole)
         return;
-    mr_mix_draw_batch(&e->plan.mix, o->seed, o->epoch, o->batch, o->rank, width, height, &e->mix);
+    mr_mix_draw_batch(&e->plan.mix, e->plan.view.name[0], o->seed, o->epoch, o->batch, o->rank,
+                      width, height, &e->mix);
     e->partner = mr_mix_partner(e->mix.rule, o->row, o->n_rows);
     if (e->partner == o->row)
         e->mix.kind = MR_MIX_NONE;

@@ -330,9 +330,8 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
     status = status == MR_OK ? check_calls(plan, error) : status;
     if (status != MR_OK)
         return status;
-    if (mr_transform_has_pictures(transform) && (mask || plan->mix.kind != 0))
-        return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied to views and crops",
-                            mask ? "mask" : mr_transform_op_name(&plan->mix));
+    if (mr_transform_has_pictures(transform) && mask)
+        return mr_error_set(error, MR_ERR_INVALID, "mask cannot be applied to views and crops");
     status = compile_mask(mask, plan, error);
     status = status == MR_OK ? compile_boxes(plan, error) : status;
     if (status == MR_OK && mr_transform_has_pictures(transform) &&

@@ -449,6 +449,8 @@ static mr_status run_view(struct mr_plan_runner *runner, const struct run *run, 
         status = run_picture(runner, &picture);
         memcpy(out->geometry + (size_t)MR_GEOMETRY_FIELDS * k, run->report->geometry,
                sizeof run->report->geometry);
+        if (out->erases)
+            out->erases[k] = run->report->erase;
     }
     runner->plan = runner->first_plan;
     return status;

@@ -30,8 +30,9 @@ struct mr_plan_runner_report {
 
 /* Where the pictures of a view go. */
 struct mr_view_out {
-    uint8_t *pixels;   /* plan->out_bytes for each picture */
-    int32_t *geometry; /* MR_GEOMETRY_FIELDS for each */
+    uint8_t *pixels;         /* plan->out_bytes for each picture */
+    int32_t *geometry;       /* MR_GEOMETRY_FIELDS for each */
+    struct mr_erase *erases; /* for each, if erasing is deferred; otherwise NULL */
 };
 
 /* plan must outlive the object; it may be in read-only shared memory. */

@@ -15,6 +15,7 @@
 #include "loader/workers/fork_mark.h"
 #include "loader/workers/worker_cache.h"
 #include "pinned/slot_extra.h"
+#include "transforms/erase.h"
 
 struct mr_sample_maker {
     struct mr_worker_job job;
@@ -209,15 +210,29 @@ static void store_size(const struct mr_sample_maker *maker, const struct mr_samp
             (uint32_t)mr_dtype_size(maker->control->plan.dtype);
 }
 
-/* The columns of further views follow those that every batch has: pixels, then geometry. */
+/*
+ * The columns of further views follow those that every batch has: pixels, then geometry. The
+ * pictures that are mixed follow each other in the row before mixing.
+ */
 static void aim_at_rows(struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
+    uint8_t *source = mr_slot_source(&job->view, job->place);
+    struct mr_erase *erases = job->view.erases ? mr_slot_erases(&job->view, job->place) : NULL;
     for (uint32_t i = 0; i <= maker->control->n_views; i++) {
+        const struct mr_plan *plan = mr_control_plan(&maker->job.shared, i);
+        struct mr_view_out *out = &maker->outs[i];
         uint32_t pixels = i ? MR_COLUMNS_FIXED + 2 * (i - 1) : MR_COLUMN_IMAGE;
         uint32_t geometry = i ? pixels + 1 : MR_COLUMN_GEOMETRY;
-        maker->outs[i] =
-            (struct mr_view_out){.pixels = mr_slot_row(&job->view, pixels, job->place),
-                                 .geometry = mr_slot_row(&job->view, geometry, job->place)};
+        *out = (struct mr_view_out){.pixels = mr_slot_row(&job->view, pixels, job->place),
+                                    .geometry = mr_slot_row(&job->view, geometry, job->place)};
+        if (!mr_control_mixed(&maker->job.shared, i)->mix.kind)
+            continue;
+        out->pixels = source;
+        source += plan->out_bytes * plan->view.n_pictures;
+        if (mr_erase_is_deferred(plan)) {
+            out->erases = erases;
+            erases += plan->view.n_pictures;
+        }
     }
     mr_plan_runner_set_outs(maker->runner, maker->outs);
 }
@@ -247,8 +262,8 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
                sizeof report.geometry);
     if (maker->control->plan.keeps_size)
         store_size(maker, job, report.height, report.width);
-    if (job->view.erases)
-        job->view.erases[job->place] = report.erase;
+    if (job->view.erases && !maker->has_pictures)
+        *mr_slot_erases(&job->view, job->place) = report.erase;
     if (report.n_warnings)
         atomic_fetch_add_explicit(&job->view.slot->n_warnings, report.n_warnings,
                                   memory_order_relaxed);
@@ -534,20 +549,19 @@ static void fill_hole(const struct mr_slot_view *view, uint32_t column, uint32_t
         memset(mr_slot_row(view, column, place), 0, c->row_bytes);
 }
 
-/* Leave the place without a sample. The pixels before mixing are not a column. */
+/* Leave the place without a sample. Rows that are mixed are left to the worker that mixes. */
 static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                        enum mr_outcome outcome)
 {
     const struct mr_columns *columns = &job->view.layout->columns;
     if (maker->control->plan.keeps_size)
         store_size(maker, job, 0, 0);
-    else
-        memset(mr_slot_source(&job->view, job->place), 0, job->view.source_bytes);
-    for (uint32_t i = MR_COLUMN_IMAGE + 1; i < columns->n; i++)
+    for (uint32_t i = MR_COLUMN_IMAGE; i < columns->n; i++)
         if (columns->column[i].writer == MR_WRITER_SAMPLE)
             fill_hole(&job->view, i, job->place);
     if (job->view.erases)
-        memset(&job->view.erases[job->place], 0, sizeof *job->view.erases);
+        memset(mr_slot_erases(&job->view, job->place), 0,
+               job->view.layout->n_erases * sizeof *job->view.erases);
     atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
 }
 

@@ -168,7 +168,7 @@ static void check_row(const struct epoch *plain, const struct epoch *mixed, unsi
     const struct row *other = own - own->place + (own->place > 0 ? own->place : own->n) - 1;
     struct mr_mix mix;
     float soft[N_CLASSES] = {0};
-    mr_mix_draw_batch(op, SEED, 1, got->batch, rank, RIG_WIDTH, RIG_HEIGHT, &mix);
+    mr_mix_draw_batch(op, false, SEED, 1, got->batch, rank, RIG_WIDTH, RIG_HEIGHT, &mix);
     if (other == own || !own->mask || !other->mask) {
         mix = (struct mr_mix){.kind = MR_MIX_NONE, .lambda = 1};
         other = own;
@@ -317,7 +317,7 @@ static void timms_rule_mixes_bytes(void **state)
                              *other = row - row->place + row->n - 1 - row->place;
             struct mr_mix mix;
             float soft[N_CLASSES];
-            mr_mix_draw_batch(&op, SEED, 1, row->batch, 0, RIG_WIDTH, RIG_HEIGHT, &mix);
+            mr_mix_draw_batch(&op, false, SEED, 1, row->batch, 0, RIG_WIDTH, RIG_HEIGHT, &mix);
             assert_true(row->lambda == mix.lambda);
             assert_int_equal(row->mix_label, mix.kind == MR_MIX_NONE ? row->label : other->label);
             mr_mix_store_label(&mix, 0.2, row->label, row->mix_label, N_CLASSES, soft);

@@ -28,6 +28,22 @@ def test_views_are_arrays_and_attributes(make_loader):
         batch.image  # pylint: disable=pointless-statement
 
 
+def test_views_are_mixed_with_one_partner(make_loader):
+    options = {"dtype": "f32", "batch_size": 4, "seed": 3}
+    plain = make_loader("view(a,2,train:16)|view(b,eval:9:9)", **options)
+    mixed = make_loader("view(a,2,train:16+mixup(0.8))|view(b,eval:9:9)", soft_labels=3, **options)
+    for whole, batch in zip(plain, mixed):
+        labels, own = batch.label.tolist(), whole.a.tolist()
+        assert batch.b.tobytes() == whole.b.tobytes()
+        for i, share in enumerate(batch["mix_lambda"].tolist()):
+            assert batch["mix_label"].tolist()[i] == labels[i - 1]
+            for k in range(2):
+                row, other = own[i][k][0][0], own[i - 1][k][0][0]
+                made = batch.a.tolist()[i][k][0][0]
+                assert all(abs(x - (share * y + (1 - share) * z)) < 1e-5
+                           for x, y, z in zip(made, row, other))
+
+
 VIEWS = ["view(a,none)", "view(a,3,none)", "view(a,none)|view(b,none)", "five_crop(2)"]
 
 

@@ -10,20 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "tests/support/assert_words.h"
-#include "tests/support/devices.h"
 #include "tests/support/epochs.h"
-#include "tests/support/folder.h"
-#include "tests/support/images.h"
+#include "tests/system/views_rig.h"
 
 #include <millrace/loader.h>
-#include <millrace/pack.h>
 
-enum { N = 12, N_SOURCES = 5, N_LOCAL = 3, PATH = 512, TEXT = 2048 };
+enum { N_LOCAL = 3 };
 
 #define NORMAL "+normalize(mean=0.4:0.5:0.6,std=0.2:0.3:0.4)"
 #define BIG "random_resized_crop(48,scale=0.4:1,interp=bicubic)+hflip+color_jitter(0.4,0.4,0.2,0.1)"
@@ -34,189 +30,36 @@ enum { N = 12, N_SOURCES = 5, N_LOCAL = 3, PATH = 512, TEXT = 2048 };
 static const char views[] =
     "view(global1," GLOBAL1 ")|view(global2," GLOBAL2 ")|view(local,3," LOCAL ")";
 
-static char *folder;
-
-static const char *at(const char *name)
-{
-    static char paths[4][2 * PATH];
-    static int turn;
-    char *path = paths[turn++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static void write_image(int i)
-{
-    char name[PATH];
-    uint32_t width = 90 + 3 * (uint32_t)i, height = 70 + 2 * (uint32_t)i, seed = (uint32_t)i;
-    struct mr_test_image image =
-        i % 4 == 3 ? mr_test_png(&(struct mr_test_png){
-                         .width = width, .height = height, .seed = seed, .colour_type = 2})
-                   : mr_test_jpeg(&(struct mr_test_jpeg){.width = width,
-                                                         .height = height,
-                                                         .seed = seed,
-                                                         .progressive = i % 4 == 2,
-                                                         .orientation = (uint32_t)i % 9});
-    snprintf(name, sizeof name, "photos/a/%02d.jpg", i);
-    mr_test_folder_write(folder, name, image.bytes, image.len);
-    mr_test_image_free(&image);
-}
-
-/* The folder and its packs. */
-static mr_dataset *open_source(int source)
-{
-    static const char *const packs[] = {"dct", "jpeg", "plain", "raw"};
-    char spec[3 * PATH];
-    if (source == 0)
-        snprintf(spec, sizeof spec, "imagefolder:%s", at("photos"));
-    else
-        snprintf(spec, sizeof spec, "pack:%s", at(packs[source - 1]));
-    return mr_test_dataset(spec);
-}
-
-static void make_pack(const char *name, mr_pack_encoding encoding)
-{
-    mr_error error = {0};
-    mr_pack_options options = MR_PACK_OPTIONS_INIT;
-    mr_dataset *dataset = open_source(0);
-    options.encoding = encoding;
-    options.no_index = strcmp(name, "plain") == 0;
-    assert_ok(mr_dataset_pack(dataset, at(name), &options, NULL, &error), &error);
-    mr_dataset_destroy(dataset);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    folder = mr_test_folder_create();
-    assert_int_equal(mkdir(at("photos"), 0777), 0);
-    assert_int_equal(mkdir(at("photos/a"), 0777), 0);
-    for (int i = 0; i < N; i++)
-        write_image(i);
-    make_pack("dct", MR_PACK_DCT);
-    make_pack("jpeg", MR_PACK_JPEG);
-    make_pack("plain", MR_PACK_JPEG);
-    make_pack("raw", MR_PACK_RAW);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
-static mr_loader_options base_options(uint32_t n_workers)
-{
-    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
-    o.batch_size = N;
-    o.seed = 3;
-    o.no_shuffle = true;
-    o.num_workers = n_workers;
-    o.dtype = MR_F32;
-    return o;
-}
-
-/* A loader with its first batch: all samples in order. */
-struct taken {
-    mr_dataset *dataset;
-    mr_loader *loader;
-    mr_batch *batch;
-};
-
-static struct taken take(mr_dataset *dataset, const char *transform, const mr_loader_options *o)
-{
-    struct taken t = {.dataset = dataset, .loader = mr_test_loader(dataset, transform, o)};
-    if (mr_loader_next(t.loader, MR_FOREVER, &t.batch) != MR_OK)
-        fail_msg("%s: %s", transform, mr_loader_error(t.loader)->text);
-    return t;
-}
-
-static struct taken take_plain(const char *transform)
-{
-    mr_loader_options o = base_options(MR_NO_WORKERS);
-    return take(open_source(0), transform, &o);
-}
-
-static void give_back(struct taken *t)
-{
-    mr_batch_release(t->batch);
-    mr_loader_destroy(t->loader);
-    mr_dataset_destroy(t->dataset);
-}
-
-/*
- * Picture k of a row of the array with that name, or the row if k is negative. *len_out: its bytes.
- */
-static const uint8_t *picture(const struct taken *t, const char *name, int64_t row, int64_t k,
-                              size_t *len_out)
-{
-    const mr_array *array = mr_batch_array(t->batch, name);
-    if (!array)
-        fail_msg("the batch has no %s", name);
-    *len_out = (size_t)array->strides[k < 0 ? 0 : 1];
-    return (const uint8_t *)mr_test_bytes(array) + row * array->strides[0] +
-           (k < 0 ? 0 : k * array->strides[1]);
-}
-
-/* Picture k of `name` in a equals the only picture in b, with its geometry. */
-static void assert_same(const struct taken *a, const struct taken *b, const char *name, int64_t k)
-{
-    char geometry[64];
-    snprintf(geometry, sizeof geometry, "%s.geometry", name);
-    const char *const names[] = {name, geometry};
-    for (int64_t row = 0; row < N; row++)
-        for (int n = 0; n < 2; n++) {
-            size_t len, other_len;
-            const uint8_t *found = picture(a, names[n], row, k, &len);
-            const uint8_t *wanted = picture(b, names[n], row, -1, &other_len);
-            assert_int_equal(len, other_len);
-            if (memcmp(found, wanted, len) != 0)
-                fail_msg("%s, picture %d, row %d differs", names[n], (int)k, (int)row);
-        }
-}
-
-static struct taken take_alone(const char *name, int64_t k, const char *recipe)
-{
-    char text[TEXT];
-    if (k < 0)
-        snprintf(text, sizeof text, "view(%s,%s)", name, recipe);
-    else
-        snprintf(text, sizeof text, "view(%s#%d,%s)", name, (int)k, recipe);
-    return take_plain(text);
-}
-
 /* All pictures of `views`, made alone from the files. */
 struct alone {
-    struct taken global1, global2, local[N_LOCAL];
+    struct views_taken global1, global2, local[N_LOCAL];
 };
 
 static struct alone take_all_alone(void)
 {
-    struct alone all = {.global1 = take_alone("global1", -1, GLOBAL1),
-                        .global2 = take_alone("global2", -1, GLOBAL2)};
+    struct alone all = {.global1 = views_take_alone("global1", -1, GLOBAL1),
+                        .global2 = views_take_alone("global2", -1, GLOBAL2)};
     for (int k = 0; k < N_LOCAL; k++)
-        all.local[k] = take_alone("local", k, LOCAL);
+        all.local[k] = views_take_alone("local", k, LOCAL);
     return all;
 }
 
 static void give_back_all(struct alone *all)
 {
-    give_back(&all->global1);
-    give_back(&all->global2);
+    views_give_back(&all->global1);
+    views_give_back(&all->global2);
     for (int k = 0; k < N_LOCAL; k++)
-        give_back(&all->local[k]);
+        views_give_back(&all->local[k]);
 }
 
-static void assert_all_same(const struct taken *t, const struct alone *all)
+static void assert_all_same(const struct views_taken *t, const struct alone *all)
 {
-    assert_int_equal(mr_batch_valid(t->batch), N);
+    assert_int_equal(mr_batch_valid(t->batch), VIEWS_N);
     assert_string_equal(mr_batch_array_at(t->batch, 0)->name, "global1");
-    assert_same(t, &all->global1, "global1", -1);
-    assert_same(t, &all->global2, "global2", -1);
+    views_assert_same(t, &all->global1, "global1", -1);
+    views_assert_same(t, &all->global2, "global2", -1);
     for (int k = 0; k < N_LOCAL; k++)
-        assert_same(t, &all->local[k], "local", k);
+        views_assert_same(t, &all->local[k], "local", k);
 }
 
 static void views_equal_loaders_of_one_view_from_every_source(void **state)
@@ -224,12 +67,12 @@ static void views_equal_loaders_of_one_view_from_every_source(void **state)
     (void)state;
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
     struct alone all = take_all_alone();
-    for (int source = 0; source < N_SOURCES; source++)
+    for (int source = 0; source < VIEWS_SOURCES; source++)
         for (size_t i = 0; i < 3; i++) {
-            mr_loader_options o = base_options(workers[i]);
-            struct taken t = take(open_source(source), views, &o);
+            mr_loader_options o = views_options(workers[i]);
+            struct views_taken t = views_take(views_open(source), views, &o);
             assert_all_same(&t, &all);
-            give_back(&t);
+            views_give_back(&t);
         }
     give_back_all(&all);
 }
@@ -238,11 +81,11 @@ static void devices_get_the_same_views(void **state)
 {
     (void)state;
     struct alone all = take_all_alone();
-    mr_loader_options o = base_options(2);
+    mr_loader_options o = views_options(2);
     o.device = "host:0";
-    struct taken t = take(open_source(0), views, &o);
+    struct views_taken t = views_take(views_open(0), views, &o);
     assert_all_same(&t, &all);
-    give_back(&t);
+    views_give_back(&t);
     give_back_all(&all);
 }
 
@@ -254,13 +97,13 @@ static void a_cache_changes_nothing(void **state)
     usleep(70000); /* a cache skips files that changed a moment ago */
     for (size_t f = 0; f < 2; f++)
         for (uint32_t run = 0; run < 3; run++) {
-            mr_loader_options o = base_options(run == 0 ? MR_NO_WORKERS : 2);
-            o.cache = at(f ? "index" : "packed");
+            mr_loader_options o = views_options(run == 0 ? MR_NO_WORKERS : 2);
+            o.cache = views_at(f ? "index" : "packed");
             o.cache_form = forms[f];
             o.cache_slowdown = 100;
-            struct taken t = take(open_source(0), views, &o);
+            struct views_taken t = views_take(views_open(0), views, &o);
             assert_all_same(&t, &all);
-            give_back(&t);
+            views_give_back(&t);
         }
     give_back_all(&all);
 }
@@ -268,47 +111,48 @@ static void a_cache_changes_nothing(void **state)
 static void other_views_change_no_picture(void **state)
 {
     (void)state;
-    struct taken two = take_plain("view(a," GLOBAL2 ")|view(b,2," LOCAL ")");
-    struct taken more =
-        take_plain("view(new,none+center_crop(30))|view(b,2," LOCAL ")|view(a," GLOBAL2 ")");
-    struct taken b0 = take_alone("b", 0, LOCAL), a = take_alone("a", -1, GLOBAL2);
-    struct taken c = take_alone("c", -1, GLOBAL2);
+    struct views_taken two = views_take_plain("view(a," GLOBAL2 ")|view(b,2," LOCAL ")");
+    struct views_taken more =
+        views_take_plain("view(new,none+center_crop(30))|view(b,2," LOCAL ")|view(a," GLOBAL2 ")");
+    struct views_taken b0 = views_take_alone("b", 0, LOCAL), a = views_take_alone("a", -1, GLOBAL2);
+    struct views_taken c = views_take_alone("c", -1, GLOBAL2);
     size_t len;
-    assert_same(&two, &a, "a", -1);
-    assert_same(&more, &a, "a", -1);
-    assert_same(&two, &b0, "b", 0);
-    assert_same(&more, &b0, "b", 0);
+    views_assert_same(&two, &a, "a", -1);
+    views_assert_same(&more, &a, "a", -1);
+    views_assert_same(&two, &b0, "b", 0);
+    views_assert_same(&more, &b0, "b", 0);
     /* another name and another number have other draws */
-    const uint8_t *first = picture(&a, "a", 0, -1, &len);
-    assert_memory_not_equal(first, picture(&c, "c", 0, -1, &len), len);
-    first = picture(&two, "b", 0, 0, &len);
-    assert_memory_not_equal(first, picture(&two, "b", 0, 1, &len), len);
-    give_back(&two);
-    give_back(&more);
-    give_back(&b0);
-    give_back(&a);
-    give_back(&c);
+    const uint8_t *first = views_picture(&a, "a", 0, -1, &len);
+    assert_memory_not_equal(first, views_picture(&c, "c", 0, -1, &len), len);
+    first = views_picture(&two, "b", 0, 0, &len);
+    assert_memory_not_equal(first, views_picture(&two, "b", 0, 1, &len), len);
+    views_give_back(&two);
+    views_give_back(&more);
+    views_give_back(&b0);
+    views_give_back(&a);
+    views_give_back(&c);
 }
 
 static void exif_turns_all_views(void **state)
 {
     (void)state;
-    struct taken both = take_plain("view(a,exif+" LOCAL ")|view(b,2,exif+" GLOBAL1 ")");
-    struct taken a = take_alone("a", -1, "exif+" LOCAL), b = take_alone("b", 1, "exif+" GLOBAL1);
-    assert_same(&both, &a, "a", -1);
-    assert_same(&both, &b, "b", 1);
-    give_back(&both);
-    give_back(&a);
-    give_back(&b);
+    struct views_taken both = views_take_plain("view(a,exif+" LOCAL ")|view(b,2,exif+" GLOBAL1 ")");
+    struct views_taken a = views_take_alone("a", -1, "exif+" LOCAL),
+                       b = views_take_alone("b", 1, "exif+" GLOBAL1);
+    views_assert_same(&both, &a, "a", -1);
+    views_assert_same(&both, &b, "b", 1);
+    views_give_back(&both);
+    views_give_back(&a);
+    views_give_back(&b);
 }
 
 static void nothing_is_lost_when_workers_are_killed(void **state)
 {
     (void)state;
-    mr_dataset *dataset = open_source(0);
+    mr_dataset *dataset = views_open(0);
     uint64_t digest = 0;
     for (int kills = 0; kills < 2; kills++) {
-        mr_loader_options o = base_options(kills ? 2 : MR_NO_WORKERS);
+        mr_loader_options o = views_options(kills ? 2 : MR_NO_WORKERS);
         o.batch_size = 2;
         mr_loader *loader = mr_test_loader(dataset, views, &o);
         if (kills) {
@@ -317,7 +161,7 @@ static void nothing_is_lost_when_workers_are_killed(void **state)
         }
         struct mr_test_epoch epoch = mr_test_epoch_rest(loader);
         assert_int_equal(epoch.status, MR_END);
-        assert_int_equal(epoch.n_valid, N);
+        assert_int_equal(epoch.n_valid, VIEWS_N);
         if (kills)
             assert_true(epoch.digest == digest);
         digest = epoch.digest;
@@ -330,8 +174,8 @@ static void nothing_is_lost_when_workers_are_killed(void **state)
 static void a_restored_loader_makes_the_same_views(void **state)
 {
     (void)state;
-    mr_dataset *dataset = open_source(1);
-    mr_loader_options o = base_options(1);
+    mr_dataset *dataset = views_open(1);
+    mr_loader_options o = views_options(1);
     o.batch_size = 4;
     uint8_t position[MR_LOADER_STATE_MAX];
     uint64_t digest = 0;
@@ -347,7 +191,7 @@ static void a_restored_loader_makes_the_same_views(void **state)
             assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
         }
         struct mr_test_epoch epoch = mr_test_epoch_rest(loader);
-        assert_int_equal(epoch.n_samples, N - 4);
+        assert_int_equal(epoch.n_samples, VIEWS_N - 4);
         if (run == 1)
             assert_true(epoch.digest == digest);
         digest = epoch.digest;
@@ -360,25 +204,25 @@ static void a_restored_loader_makes_the_same_views(void **state)
 static void damaged_samples_are_zeros_in_all_views(void **state)
 {
     (void)state;
-    mr_test_folder_write(folder, "photos/a/05.jpg", "\xff\xd8\xff nothing", 11);
-    mr_loader_options o = base_options(2);
+    views_damage_image(5);
+    mr_loader_options o = views_options(2);
     o.on_error = MR_ON_ERROR_ZERO;
-    struct taken t = take(open_source(0), views, &o);
-    assert_int_equal(mr_batch_valid(t.batch), N - 1);
+    struct views_taken t = views_take(views_open(0), views, &o);
+    assert_int_equal(mr_batch_valid(t.batch), VIEWS_N - 1);
     static const char *const names[] = {"global1", "global2", "local", "local.geometry"};
     for (size_t n = 0; n < 4; n++) {
         size_t len;
-        const uint8_t *row = picture(&t, names[n], 5, -1, &len);
+        const uint8_t *row = views_picture(&t, names[n], 5, -1, &len);
         for (size_t i = 0; i < len; i++)
             assert_int_equal(row[i], 0);
     }
-    give_back(&t);
-    write_image(5);
+    views_give_back(&t);
+    views_write_image(5);
 }
 
 /* Crops. The oracle cuts them out of the whole picture. */
 
-static void assert_crop(const struct taken *whole, const struct taken *crops, int64_t k,
+static void assert_crop(const struct views_taken *whole, const struct views_taken *crops, int64_t k,
                         bool is_vertical)
 {
     enum { HEIGHT = 41, WIDTH = 50, CROP_HEIGHT = 24, CROP_WIDTH = 29 };
@@ -386,10 +230,10 @@ static void assert_crop(const struct taken *whole, const struct taken *crops, in
     static const int tops[5] = {0, 0, HEIGHT - CROP_HEIGHT, HEIGHT - CROP_HEIGHT, 8},
                      lefts[5] = {0, WIDTH - CROP_WIDTH, 0, WIDTH - CROP_WIDTH, 10};
     bool hflip = k >= 5 && !is_vertical, vflip = k >= 5 && is_vertical;
-    for (int64_t row = 0; row < N; row++) {
+    for (int64_t row = 0; row < VIEWS_N; row++) {
         size_t len;
-        const uint8_t *from = picture(whole, "image", row, -1, &len);
-        const uint8_t *crop = picture(crops, "image", row, k, &len);
+        const uint8_t *from = views_picture(whole, "image", row, -1, &len);
+        const uint8_t *crop = views_picture(crops, "image", row, k, &len);
         assert_int_equal(len, CROP_HEIGHT * CROP_WIDTH * 3);
         for (int y = 0; y < CROP_HEIGHT; y++)
             for (int x = 0; x < CROP_WIDTH; x++) {
@@ -404,21 +248,21 @@ static void assert_crop(const struct taken *whole, const struct taken *crops, in
 
 static void assert_crops(const char *before, const char *crop, int64_t n, bool is_vertical)
 {
-    mr_loader_options o = base_options(MR_NO_WORKERS);
-    char text[TEXT];
+    mr_loader_options o = views_options(MR_NO_WORKERS);
+    char text[VIEWS_TEXT];
     o.dtype = MR_U8;
     o.layout = MR_NHWC;
-    struct taken whole = take(open_source(0), before, &o);
+    struct views_taken whole = views_take(views_open(0), before, &o);
     snprintf(text, sizeof text, "%s+%s", before, crop);
-    struct taken crops = take(open_source(0), text, &o);
+    struct views_taken crops = views_take(views_open(0), text, &o);
     const mr_array *image = mr_batch_array(crops.batch, "image");
     assert_int_equal(image->ndim, 5);
     assert_int_equal(image->shape[1], n);
     assert_int_equal(mr_batch_array(crops.batch, "geometry")->shape[1], n);
     for (int64_t k = 0; k < n; k++)
         assert_crop(&whole, &crops, k, is_vertical);
-    give_back(&whole);
-    give_back(&crops);
+    views_give_back(&whole);
+    views_give_back(&crops);
 }
 
 static void crops_are_cut_out_of_one_picture(void **state)
@@ -435,19 +279,21 @@ static void each_crop_has_its_draws_for_what_follows(void **state)
 {
     (void)state;
     static const char text[] = "resize(40)+five_crop(30)+color_jitter(0.9)" NORMAL;
-    struct taken crops = take_plain(text);
-    struct taken third = take_alone("x", 3, text);
-    struct taken named = take_plain("view(x,resize(40)+five_crop(30)+color_jitter(0.9)" NORMAL ")");
-    assert_same(&named, &third, "x", 3);
+    struct views_taken crops = views_take_plain(text);
+    struct views_taken third = views_take_alone("x", 3, text);
+    struct views_taken named =
+        views_take_plain("view(x,resize(40)+five_crop(30)+color_jitter(0.9)" NORMAL ")");
+    views_assert_same(&named, &third, "x", 3);
     size_t len;
     /* the same part of the picture, but of another brightness */
-    struct taken same = take_plain("view(a,resize(30:30)+five_crop(30)+color_jitter(0.9))");
-    const uint8_t *first = picture(&same, "a", 0, 0, &len);
-    assert_memory_not_equal(first, picture(&same, "a", 0, 1, &len), len);
-    give_back(&crops);
-    give_back(&third);
-    give_back(&named);
-    give_back(&same);
+    struct views_taken same =
+        views_take_plain("view(a,resize(30:30)+five_crop(30)+color_jitter(0.9))");
+    const uint8_t *first = views_picture(&same, "a", 0, 0, &len);
+    assert_memory_not_equal(first, views_picture(&same, "a", 0, 1, &len), len);
+    views_give_back(&crops);
+    views_give_back(&third);
+    views_give_back(&named);
+    views_give_back(&same);
 }
 
 /* What is refused. */
@@ -457,8 +303,8 @@ static void expect_refused(const char *text, const char *words)
     mr_transform *transform = NULL;
     mr_loader *loader;
     mr_error error = {0};
-    mr_dataset *dataset = open_source(0);
-    mr_loader_options o = base_options(MR_NO_WORKERS);
+    mr_dataset *dataset = views_open(0);
+    mr_loader_options o = views_options(MR_NO_WORKERS);
     o.ragged = strstr(words, "ragged") != NULL;
     o.max_row_bytes = o.ragged ? 120000 : 0;
     o.pad_channels = strstr(words, "pad_channels") ? 4 : 0;
@@ -497,8 +343,6 @@ static void what_cannot_be_a_view_is_refused_by_name(void **state)
     expect_refused("view(a,hflip)|view(b,hflip)|view(c,hflip)|view(d,hflip)|view(e,hflip)|"
                    "view(f,hflip)|view(g,hflip)|view(h,hflip)|view(i,hflip)",
                    "at most 8 views");
-    expect_refused("view(a,train:24)|view(b,train:24+mixup(1))", "view 'b': mixup cannot be");
-    expect_refused("five_crop(24)+mixup(1)", "mixup cannot be applied to views and crops");
     expect_refused("view(a,train:24+mask)", "mask cannot be applied to views and crops");
     expect_refused("view(a,train:24)|view(b,exif+train:24)",
                    "exif is in view 'b' and not in view 'a'");
@@ -513,8 +357,8 @@ static void what_cannot_be_a_view_is_refused_by_name(void **state)
 static void a_crop_beyond_the_image_is_damage(void **state)
 {
     (void)state;
-    mr_dataset *dataset = open_source(0);
-    mr_loader_options o = base_options(MR_NO_WORKERS);
+    mr_dataset *dataset = views_open(0);
+    mr_loader_options o = views_options(MR_NO_WORKERS);
     mr_loader *loader = mr_test_loader(dataset, "five_crop(70:91)", &o);
     struct mr_test_epoch epoch = mr_test_epoch_rest(loader);
     assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
@@ -528,7 +372,7 @@ static void a_crop_beyond_the_image_is_damage(void **state)
 
 static void assert_long_form(const char *text, const char *wanted)
 {
-    char form[TEXT];
+    char form[VIEWS_TEXT];
     mr_transform *transform;
     mr_error error = {0};
     assert_ok(mr_transform_parse(text, &transform, &error), &error);
@@ -553,7 +397,7 @@ static void the_long_form_reads_back(void **state)
 static void text_is_appended_to_each_view(void **state)
 {
     (void)state;
-    char form[TEXT];
+    char form[VIEWS_TEXT];
     mr_transform *transform;
     mr_error error = {0};
     assert_ok(mr_transform_parse("view(a,vflip)|view(b,2,five_crop(24))", &transform, &error),
@@ -570,8 +414,8 @@ static void text_is_appended_to_each_view(void **state)
 
 static uint64_t fingerprint_of(const char *transform)
 {
-    mr_dataset *dataset = open_source(0);
-    mr_loader_options o = base_options(MR_NO_WORKERS);
+    mr_dataset *dataset = views_open(0);
+    mr_loader_options o = views_options(MR_NO_WORKERS);
     mr_loader *loader = mr_test_loader(dataset, transform, &o);
     uint64_t fingerprint = mr_loader_fingerprint(loader);
     mr_loader_destroy(loader);
@@ -609,5 +453,5 @@ int main(void)
         cmocka_unit_test(text_is_appended_to_each_view),
         cmocka_unit_test(ranks_with_other_views_have_another_fingerprint),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, views_set_up, views_tear_down);
 }

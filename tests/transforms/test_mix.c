@@ -356,9 +356,9 @@ static void batches_draw_kinds_and_boxes(void **state)
     unsigned n[3] = {0}, columns[SIDE] = {0};
     for (unsigned b = 0; b < N; b++) {
         struct mr_mix mix, again, other;
-        mr_mix_draw_batch(&op, 7, 1, b, 2, SIDE, SIDE, &mix);
-        mr_mix_draw_batch(&op, 7, 1, b, 2, SIDE, SIDE, &again);
-        mr_mix_draw_batch(&op, 7, 1, b, 3, SIDE, SIDE, &other);
+        mr_mix_draw_batch(&op, false, 7, 1, b, 2, SIDE, SIDE, &mix);
+        mr_mix_draw_batch(&op, false, 7, 1, b, 2, SIDE, SIDE, &again);
+        mr_mix_draw_batch(&op, false, 7, 1, b, 3, SIDE, SIDE, &other);
         assert_memory_equal(&mix, &again, sizeof mix);
         assert_true(mix.kind != MR_MIX_UP || memcmp(&mix, &other, sizeof mix) != 0);
         assert_int_equal(mix.rule, MR_MIX_BYTES);
@@ -426,7 +426,7 @@ static void explanations_have_partner_lambda_and_box(void **state)
     const struct mr_op op = {
         .kind = MR_OP_CUTMIX, .alpha = {0, 1}, .mix_prob = 1, .switch_prob = 0.5};
     struct mr_mix mix;
-    mr_mix_draw_batch(&op, 3, 1, 9, 2, 16, 16, &mix);
+    mr_mix_draw_batch(&op, false, 3, 1, 9, 2, 16, 16, &mix);
     options.seed = 3;
     options.epoch = 1;
     options.index = 5;

@@ -62,8 +62,15 @@ static bool is_cut(const struct mr_op *op, struct mr_rng *rng)
     return op->alpha[1] > 0;
 }
 
-void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch,
-                       uint32_t rank, uint32_t width, uint32_t height, struct mr_mix *mix_out)
+/* Where the box's center is along a side. */
+static uint32_t draw_center(struct mr_rng *rng, bool is_view, uint32_t size)
+{
+    return is_view ? (uint32_t)((uint64_t)mr_rng_u32(rng) * size >> 32) : mr_rng_below(rng, size);
+}
+
+void mr_mix_draw_batch(const struct mr_op *op, bool is_view, uint64_t seed, uint64_t epoch,
+                       uint64_t batch, uint32_t rank, uint32_t width, uint32_t height,
+                       struct mr_mix *mix_out)
 {
     struct mr_rng whole, own;
     *mix_out = (struct mr_mix){
@@ -80,7 +87,7 @@ void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, ui
         set_weights(mix_out, (double)lambda);
         return;
     }
-    uint32_t x = mr_rng_below(&own, width);
-    uint32_t y = mr_rng_below(&own, height);
+    uint32_t x = draw_center(&own, is_view, width);
+    uint32_t y = draw_center(&own, is_view, height);
     mr_mix_draw_box((enum mr_mix_rule)mix_out->rule, lambda, x, y, width, height, mix_out);
 }

@@ -15,10 +15,12 @@ enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind);
 
 /*
  * Draw for one batch. The draws depend only on the arguments: after a resumption the same batch of
- * the same rank is mixed in the same way. width and height are the output's.
+ * the same rank is mixed in the same way. width and height are the output's. is_view: the box
+ * covers the same part of an output of any size, as all views of a sample need it.
  */
-void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch,
-                       uint32_t rank, uint32_t width, uint32_t height, struct mr_mix *mix_out);
+void mr_mix_draw_batch(const struct mr_op *op, bool is_view, uint64_t seed, uint64_t epoch,
+                       uint64_t batch, uint32_t rank, uint32_t width, uint32_t height,
+                       struct mr_mix *mix_out);
 
 /* Beta(alpha, alpha), alpha from 1e-6 to 1000; from 0 to 1, both included. */
 float mr_mix_draw_lambda(struct mr_rng *rng, double alpha);
