@@ -22,6 +22,8 @@ from torchvision.transforms import functional as F
 PIL = {
     "PIL.exif_transpose": ImageOps.exif_transpose,
     "PIL.convert": Image.Image.convert,
+    "sanitize_bounding_boxes": lambda image, **_: image,
+    "v2.RandomIoUCrop": F.crop,
     "PIL.GaussianBlur": lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
     # Pillow 13 refuses to keep no bits, which timm's policies may draw.
     "posterize": lambda image, bits: ImageOps.posterize(image, bits)
@@ -32,15 +34,22 @@ PIL = {
         tuple(size), fillcolor=tuple(fillcolor), **args),
 }
 
+# The other calls leave masks and boxes as they are.
+MOVES = ("crop", "center_crop", "resized_crop", "resize", "pad", "hflip", "vflip", "rotate",
+         "affine", "perspective")
+PERSPECTIVE = 2  # PIL.Image.Transform
+
 
 def find(name):
     functions = F
+    if name in PIL:
+        return PIL[name]
     if name.startswith("v2."):
         from torchvision.transforms import v2  # older versions do not have it
         functions, name = v2.functional, name[len("v2."):]
     if name == "augmix":
         return functools.partial(augmix, functions)
-    return PIL[name] if name in PIL else getattr(functions, name)
+    return getattr(functions, name)
 
 
 def augmix(functions, image, weight, chains):
@@ -59,6 +68,63 @@ def replay(image, calls):
     for name, args in calls:
         image = find(name)(image, **args)
     return image
+
+
+def as_v2(name, args):
+    """The call of v2 that moves a mask or a box where this one moves a picture."""
+    if name == "v2.RandomIoUCrop":
+        return "crop", args
+    if name == "v2.affine":
+        return "affine", args
+    if name == "PIL.transform" and args["method"] == PERSPECTIVE:
+        return "perspective", {"startpoints": None, "endpoints": None,
+                               "coefficients": args["data"]}
+    return name, args
+
+
+def replay_mask(mask, calls, fill=0):
+    """What v2 does to a tv_tensors.Mask, here a tensor [1, H, W]. v1 does the same to a tensor."""
+    try:
+        from torchvision import tv_tensors
+        from torchvision.transforms import v2
+        functions, mask = v2.functional, tv_tensors.Mask(mask)
+    except ImportError:
+        functions = F
+    for name, args in calls:
+        name, args = as_v2(name, args)
+        if "interpolation" in args:
+            args = {**args, "interpolation": F.InterpolationMode.NEAREST}
+        if name in ("pad", "rotate", "affine", "perspective"):
+            args = {**args, "fill": fill}
+        if name in MOVES:
+            mask = getattr(functions, name)(mask, **args)
+    return mask
+
+
+def replay_boxes(boxes, size, calls):
+    """What v2 does to tv_tensors.BoundingBoxes, and which of the boxes are left. size: width,
+    height.
+    """
+    import torch
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+    found = tv_tensors.BoundingBoxes(torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4),
+                                     format="XYXY", canvas_size=tuple(size)[::-1])
+    rows = torch.arange(len(boxes))
+    for name, args in calls:
+        if name == "sanitize_bounding_boxes":
+            found, valid = v2.functional.sanitize_bounding_boxes(found, **args)
+            rows = rows[valid]
+        elif name == "v2.RandomIoUCrop":
+            top, left, height, width = (args[key] for key in ("top", "left", "height", "width"))
+            x, y = (found[:, 0] + found[:, 2]) * 0.5, (found[:, 1] + found[:, 3]) * 0.5
+            inside = (left < x) & (x < left + width) & (top < y) & (y < top + height)
+            found = v2.RandomIoUCrop().transform(found, {**args, "is_within_crop_area": inside})
+            continue
+        name, args = as_v2(name, args)
+        if name in MOVES:
+            found = getattr(v2.functional, name)(found, **args)
+    return found, rows
 
 
 def compare(folder, rows, lines):

@@ -3,6 +3,7 @@
 import os
 import random
 import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ import millrace as mr
 
 from support import module, write_tar
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../data"))
 torch, numpy = module("torch"), module("numpy")
 NAMES = ("boxes", "box_label", "box_area", "box_crowd")
 N = 21
@@ -196,29 +198,6 @@ def test_what_has_no_boxes_is_refused(make_loader, images, sources):
         mr.explain("random_iou_crop", 0, 0, 0, 50, 40)
 
 
-def replay(calls, width, height, boxes):
-    """The boxes after the calls of mr.explain(), by torchvision.transforms.v2, and their rows."""
-    from torchvision import tv_tensors
-    from torchvision.transforms import v2
-    found = tv_tensors.BoundingBoxes(torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4),
-                                     format="XYXY", canvas_size=(height, width))
-    rows = torch.arange(len(boxes))
-    for name, arguments in calls:
-        if name == "sanitize_bounding_boxes":
-            found, valid = v2.functional.sanitize_bounding_boxes(found, **arguments)
-            rows = rows[valid]
-        elif name == "v2.RandomIoUCrop":
-            top, left = arguments["top"], arguments["left"]
-            x, y = (found[:, 0] + found[:, 2]) * 0.5, (found[:, 1] + found[:, 3]) * 0.5
-            inside = ((left < x) & (x < left + arguments["width"]) & (top < y) &
-                      (y < top + arguments["height"]))
-            found = v2.RandomIoUCrop().transform(found,
-                                                 {**arguments, "is_within_crop_area": inside})
-        elif hasattr(v2.functional, name) and not name.startswith("adjust"):
-            found = getattr(v2.functional, name)(found, **arguments)
-    return found, rows
-
-
 @pytest.mark.parametrize("text", [
     TEXT, "random_resized_crop(50)+hflip+vflip+sanitize", "resize(60)+center_crop(90)",
     "random_iou_crop+hflip(0.5)+center_crop(40:300)+sanitize(2)",
@@ -232,8 +211,10 @@ def replay(calls, width, height, boxes):
     "scale_jitter(50:90)+fixed_size_crop(40:70)"])
 def test_calls_replay_to_the_same_boxes(make_loader, sources, text):
     torchvision = pytest.importorskip("torchvision")
+    pytest.importorskip("PIL.Image")
     if tuple(int(n) for n in torchvision.__version__.split(".")[:2]) < (0, 29):
         pytest.skip("torchvision is older than 0.29")
+    from replay_explain import replay_boxes
     options = dict(dataset=sources["folder"], num_workers=0, batch_size=N, ragged=True,
                    max_row_bytes=4 << 20, layout="nhwc", seed=3, no_shuffle=True)
     for epoch in range(2):
@@ -242,7 +223,7 @@ def test_calls_replay_to_the_same_boxes(make_loader, sources, text):
         for i, (width, height) in enumerate(row[:2] for row in before.geometry.tolist()):
             boxes = before["boxes"][i]
             calls = mr.explain(text, 3, epoch, i, width, height, boxes=boxes)
-            expected, rows = replay(calls, width, height, boxes)
+            expected, rows = replay_boxes(boxes, (width, height), calls)
             found = torch.tensor(after["boxes"][i], dtype=torch.float32).reshape(-1, 4)
             assert found.numpy().tobytes() == expected.numpy().tobytes()
             labels = before["box_label"][i]

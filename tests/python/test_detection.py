@@ -20,17 +20,10 @@ if not (numpy and torch and torchvision):
 
 import PIL
 from PIL import Image
-from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
 
-try:
-    from torchvision import tv_tensors
-    from torchvision.transforms import v2
-except ImportError:
-    tv_tensors = None
-
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../data"))
-from replay_explain import replay
+from replay_explain import replay, replay_mask
 
 # Earlier versions of Pillow resample rows and columns in another order.
 IS_EXACT = int(PIL.__version__.split(".")[0]) >= 13
@@ -54,19 +47,6 @@ TEXTS = (
 pytestmark = pytest.mark.filterwarnings("ignore:Argument 'interpolation' of type int")
 
 
-def move_mask(mask, calls):
-    """What the calls do to a mask. v1 does to a tensor what v2 does to a Mask."""
-    functional = v2.functional if tv_tensors else F
-    mask = tv_tensors.Mask(mask) if tv_tensors else mask
-    for name, args in calls:
-        if name == "resize":
-            args = {**args, "interpolation": InterpolationMode.NEAREST}
-        elif name == "pad":
-            args = {**args, "fill": FILL}
-        mask = getattr(functional, name)(mask, **args)
-    return mask
-
-
 @pytest.mark.parametrize("text", TEXTS)
 def test_calls_replay_to_the_same_picture_and_mask(photos, make_loader, text):
     spec, pairs = photos
@@ -83,7 +63,7 @@ def test_calls_replay_to_the_same_picture_and_mask(photos, make_loader, text):
                 want = numpy.asarray(replay(images[0], calls))
                 is_exact = IS_EXACT or not any(name == "resize" for name, _ in calls)
                 assert not is_exact or picture.tobytes() == want.tobytes(), calls
-                want = move_mask(F.pil_to_tensor(images[1]), calls)[0]
+                want = replay_mask(F.pil_to_tensor(images[1]), calls, FILL)[0]
                 assert (mask == want.numpy()).all(), calls
                 n += 1
     assert n == 12 * N_EPOCHS
