@@ -168,13 +168,24 @@ def test_accelerate_may_have_what_torch_loads(folder):
 
 def make_with_sampler(module, loader):
     """What prepare_data_loader() does in the first of two ranks."""
-    def with_sampler(loader):
-        arguments = {name: getattr(loader, name) for name in KEPT}
-        arguments.update(batch_size=loader.batch_size, shuffle=False, drop_last=loader.drop_last,
-                         sampler=data.distributed.DistributedSampler(loader.dataset, 2, 0))
+    def with_sampler(given):
+        arguments = {name: getattr(given, name) for name in KEPT}
+        arguments.update(batch_size=given.batch_size, shuffle=False, drop_last=given.drop_last,
+                         sampler=data.distributed.DistributedSampler(given.dataset, 2, 0))
+        return call(**arguments)
+
+    def call(**arguments):  # another function may call it
         return module.DataLoader(**arguments)
 
     return with_sampler(loader)
+
+
+def test_another_ray_is_reported(folder, monkeypatch):
+    """One whose module has another DataLoader, by which it may make torch's."""
+    monkeypatch.setitem(sys.modules, "ray.train.torch.train_loop_utils", types.SimpleNamespace())
+    with pytest.warns(UserWarning, match="this Ray replaces the loader") as seen:
+        DataLoader(folder, batch_size=4)
+    assert seen[0].filename == __file__
 
 
 @pytest.mark.parametrize("version", ["ray.train.torch", "ray.train.v2.torch"])

@@ -9,25 +9,46 @@ Ray: a program that calls prepare_data_loader() has imported it.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from torch.utils import data
 
+from .._loader import find_caller
+
 _MODULES = ("ray.train.torch.train_loop_utils", "ray.train.v2.torch.train_loop_utils")
 
 
-def _make(*arguments: Any, **options: Any) -> data.DataLoader[Any]:
-    """What prepare_data_loader() calls, in a function whose argument is the program's loader."""
+def _find(dataset: Any) -> Any:
+    """The program's loader of this dataset, in the functions of Ray that replace it."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        for value in frame.f_locals.values():
+            if isinstance(value, data.DataLoader) and value.dataset is dataset:
+                return value
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def _make(dataset: Any, *arguments: Any, **options: Any) -> data.DataLoader[Any]:
+    """What prepare_data_loader() calls."""
     from ._dataloader import DataLoader
 
-    loader = sys._getframe(1).f_locals.get("loader")
+    loader = _find(dataset)
     if isinstance(loader, DataLoader) and loader._recipe is not None:
-        return DataLoader(*arguments, **options, exact_resize=loader.exact_resize)
-    return data.DataLoader(*arguments, **options)
+        return DataLoader(dataset, *arguments, **options, exact_resize=loader.exact_resize)
+    return data.DataLoader(dataset, *arguments, **options)
 
 
 def keep() -> None:
     """Keep each drop-in that prepare_data_loader() gets from now on."""
     for module in filter(None, map(sys.modules.get, _MODULES)):
-        if getattr(module, "DataLoader", None) is data.DataLoader:
+        made = getattr(module, "DataLoader", None)
+        if made is data.DataLoader:
             module.DataLoader = _make  # type: ignore[attr-defined]
+        elif made is not _make:
+            warnings.warn(
+                "millrace: in several ranks, this Ray replaces the loader by torch's own "
+                "DataLoader, which loads without millrace: give the loader a DistributedSampler, "
+                "which prepare_data_loader() keeps",
+                stacklevel=find_caller())
