@@ -117,6 +117,8 @@ class Maker:
 
     def structure(self):
         T, ops = self.T, [self.image_op() for _ in range(self.rng.randint(1, 3))]
+        if self.rng.randrange(3) == 0:
+            ops.append(T.Compose([self.image_op(), self.image_op()]))
         if self.is_fixed:
             return T.RandomApply(ops, self.p())
         return self.rng.choice([

@@ -144,6 +144,19 @@ def test_what_comes_after_erasing_is_left_to_torch(folder):
             assert not explain(DataLoader(folder, batch_size=4))["native"]
 
 
+@pytest.mark.parametrize("structure", [T.RandomApply, T.RandomChoice, T.RandomOrder])
+def test_what_changes_sizes_inside_a_structure_is_left_to_torch(folder, structure):
+    flip = T.Compose([T.RandomHorizontalFlip(1), T.RandomInvert(1)])
+    for inner, name in ((T.RandomRotation(9, expand=True), "RandomRotation with expand"),
+                        (T.RandomCrop(16), "RandomCrop"), (T.Resize(16), "Resize"), (flip, "")):
+        folder.transform = T.Compose([structure([inner]), *EVAL.transforms])
+        if name == "":
+            assert "(hflip(1)+invert(1)" in explain(native(folder))["transform"]
+            continue
+        with pytest.warns(UserWarning, match=f"{name} inside {structure.__name__}, which changes"):
+            DataLoader(folder, batch_size=4)
+
+
 @none_is_copied
 def test_prefetch_factor_lets_so_many_batches_wait_and_be_held(folder):
     loader = native(folder, num_workers=2, prefetch_factor=3)

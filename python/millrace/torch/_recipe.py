@@ -7,7 +7,7 @@ to a tensor, then flips and a Normalize. For anything else Unknown is raised, an
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import torch
 
@@ -147,19 +147,26 @@ def _augmix(t: Any) -> str:
             f"{int(t.all_ops)},interp={filter_of(t.interpolation)}{fill})")
 
 
-def _chain(transforms: Iterable[Any]) -> str:
-    return "+".join(_operation(t) for t in transforms)
+def _inner(t: Any) -> list[str]:
+    """The operations inside a structure."""
+    for inner in t.transforms:
+        name = _class_of(inner)
+        needs(
+            name not in _SIZES and not getattr(inner, "expand", False),
+            f"{name}{' with expand' * (name not in _SIZES)} inside {type(t).__name__}, which "
+            "changes an image's size: millrace has it outside only")
+    return [_operation(inner) for inner in t.transforms]
 
 
 def _random_apply(t: Any) -> str:
-    return f"random_apply({_chain(t.transforms)},{number(t.p)})"
+    return f"random_apply({'+'.join(_inner(t))},{number(t.p)})"
 
 
 def _alternatives(name: str) -> Callable[[Any], str]:
     def write(t: Any) -> str:
         weights = getattr(t, "p", None)
         needs(weights is None or len(set(weights)) == 1, "RandomChoice with weights")
-        return f"{name}({','.join(_operation(inner) for inner in t.transforms)})"
+        return f"{name}({','.join(_inner(t))})"
     return write
 
 
@@ -187,6 +194,7 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandomAdjustSharpness": lambda t:
     f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})", "RandomRotation": _rotation,
     "RandomAffine": _affine, "RandomPerspective": _perspective, "RandomApply": _random_apply,
+    "Compose": lambda t: "+".join(_inner(t)),
     "RandomChoice": _alternatives("random_choice"), "RandomOrder": _alternatives("random_order"),
     "JPEG": lambda t: f"jpeg({join(t.quality)})",
     "RandomChannelPermutation": lambda t: "channel_permutation",
@@ -219,6 +227,7 @@ FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
 _DRAW_SIZES = ("RandomResize", "RandomShortestSize", "ScaleJitter", "RandomZoomOut")
 _CROPS = ("CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomResizedCropAndInterpolation")
+_SIZES = (*_DRAW_SIZES, *_CROPS, "Resize", "Pad")
 
 
 def _is_known(t: Any) -> bool:
