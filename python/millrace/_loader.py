@@ -85,7 +85,8 @@ class Loader:
         self._closed = False
         self._passed = False  # a pass has begun since the position was set
         self._pass = 0
-        self._copied = self._warned = False
+        self._copied = 0  # batches that were held when one was copied
+        self._warned = False
         self._order: array.array[int] | None = None
         self._taken = 0  # batches of the caller's order that were yielded, and errors instead
         made, kept = make_options(options)
@@ -167,7 +168,7 @@ class Loader:
         if self._copied and not self._warned:  # before the wait: the warning may be an exception
             self._warned = True
             warnings.warn(
-                f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further batches "
+                f"{self._copied} batches are held at once; further batches "
                 "are copied out of their slots, which takes memory and time: release batches "
                 "earlier, or raise n_slots (of a DataLoader: prefetch_factor)",
                 RuntimeWarning,
@@ -205,7 +206,7 @@ class Loader:
         made = Lease()
         if lib.mr_batch_copy(lease.handle, made.handle) != _abi.OK:
             return lease
-        self._copied = True
+        self._copied = lib.mr_loader_n_lent(self._handle)
         return made
 
     # Position

@@ -33,9 +33,10 @@ def folder(images):
     return ImageFolder(images, EVAL)
 
 
-def test_a_notebook_holds_batches_without_a_warning(folder):
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_notebook_holds_batches_without_a_warning(folder, workers):
     """A first look, a loop that fails in a function, whose traceback lives on, and a loop."""
-    loader = DataLoader(folder, batch_size=2, num_workers=1)
+    loader = DataLoader(folder, batch_size=2, num_workers=workers)
 
     def train():
         for i, (x, y) in enumerate(loader):

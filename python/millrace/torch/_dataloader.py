@@ -254,7 +254,7 @@ class DataLoader(data.DataLoader[_T]):
     def _open(self, batch_size: int) -> Loader:
         recipe = self._recipe
         assert recipe is not None
-        return Loader(self._source.dataset,
+        made = Loader(self._source.dataset,
                       recipe.text,
                       batch_size=batch_size,
                       drop_last=is_plain(self._batches) and self._batches.drop_last,
@@ -264,6 +264,9 @@ class DataLoader(data.DataLoader[_T]):
                       allow_same_epoch=True,
                       allow_empty_epoch=True,
                       **self._order_options())
+        # No warning of copies where decoding takes longer, and torch refuses a prefetch_factor.
+        made._warned = self.num_workers == 0
+        return made
 
     def _count_slots(self, batch_size: int) -> int:
         """Two more than the library's default (loader/resolve.c), because programs hold a batch
