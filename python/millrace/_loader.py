@@ -158,6 +158,8 @@ class Loader:
         Raises TimeoutError if the time ran out, DamagedError in place of a batch with a damaged
         sample.
         """
+        if timeout is not None and not timeout >= 0:
+            raise InvalidError(f"timeout {timeout} is not a number of seconds from 0")
         with self._lock:
             self._check_use()
             self._passed = True
@@ -229,7 +231,7 @@ class Loader:
                 self._move(lib.mr_loader_set_epoch(self._handle, epoch))
             else:
                 order = array.array("q", indices)
-                self._move_in_order(epoch, order, n_done)
+                self._move_in_order(epoch, order, unsigned("n_done", n_done))
 
     def _move_in_order(self, epoch: int, order: array.array[int], done: int) -> None:
         """Go to the place of an order after `done` of its samples."""
@@ -310,7 +312,8 @@ class Loader:
         if order is None or _digest(order) != state["order"]:
             raise InvalidError(
                 "the state is of other indices; call set_epoch() with the indices that were used")
-        self._move_in_order(state["epoch"], order, state["samples"])
+        self._move_in_order(unsigned("epoch", state["epoch"]), order,
+                            unsigned("samples", state["samples"]))
 
     # Options and statistics
 

@@ -221,3 +221,10 @@ def test_what_is_no_state(images, state):
 def test_a_wait_without_an_end(images):
     with mr.Loader(images, "eval:20:16", num_workers=1) as loader:
         assert len(loader.next(float("inf"))) == 21
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), -1])
+def test_a_wait_of_no_time_is_refused(images, timeout):
+    with mr.Loader(images, "eval:20:16", num_workers=1) as loader:
+        with pytest.raises(mr.InvalidError, match=f"timeout {timeout} is not a number"):
+            loader.next(timeout)

@@ -208,6 +208,9 @@ def test_a_state_of_an_own_order_is_a_place_in_it(make_loader):
     next(going)
     third.set_epoch(7, order)
     third.load_state_dict(other.state_dict())
+    for wrong in ({"epoch": -1}, {"samples": -1}):
+        with pytest.raises(mr.InvalidError, match="-1 is not from 0"):
+            third.load_state_dict({**state, **wrong})
     assert indices(third) == order[8:]
 
 

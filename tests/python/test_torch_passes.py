@@ -438,6 +438,9 @@ def test_positions_that_cannot_be_loaded(folder):
         with pytest.raises(millrace.InvalidError, match=words):
             loader.load_state_dict(state)
     list(loader)
+    for wrong, words in (({"batch_size": 0}, "batches of 0"), ({"_num_yielded": -1}, "yielded -1")):
+        with pytest.raises(millrace.InvalidError, match=words):
+            loader.load_state_dict({**loader.state_dict(), **wrong})
     with pytest.warns(UserWarning, match="batch_size None"):
         torchs = DataLoader(folder, batch_size=None)
     assert torchs.state_dict() == {}

@@ -21,6 +21,7 @@ from .. import Batch, Error, InvalidError, Loader
 from .._batch import make_state_error
 from .._html import Html
 from .._loader import find_caller
+from .._options import unsigned
 from .._preview import show
 from . import _accelerate, _ray
 from ._accelerate import innermost
@@ -140,6 +141,9 @@ class DataLoader(data.DataLoader[_T]):
             raise InvalidError("the state is not of millrace.torch's DataLoader, version 1: it has "
                                f"{found}")
         n, order = len(self.dataset), state["order"]  # type: ignore[arg-type]
+        unsigned("_num_yielded", state["_num_yielded"])
+        if order is not None and unsigned("batch_size", state["batch_size"]) == 0:
+            raise InvalidError("the state has an order in batches of 0 samples")
         if order is not None:
             order = torch.as_tensor(order)  # JSON has a list
             state = {**state, "order": order}
