@@ -261,6 +261,15 @@ void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index,
         mr_catalog_name(catalog, index, name_out, MR_CATALOG_DESCRIPTION);
 }
 
+const struct mr_catalog_size *mr_catalog_stated_size(const struct mr_catalog *catalog,
+                                                     int64_t index)
+{
+    const struct mr_catalog_size *sizes = mr_catalog_region_section(catalog, MR_SECTION_SIZES);
+    uint64_t n = mr_catalog_region_len(catalog, MR_SECTION_SIZES) / sizeof *sizes;
+    bool is_stated = (uint64_t)index < n && sizes[index].width > 0 && sizes[index].height > 0;
+    return is_stated ? &sizes[index] : NULL;
+}
+
 mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
                            struct mr_extent *extent_out, mr_error *error)
 {

@@ -15,6 +15,7 @@
 #include "base/sample_kind.h"
 #include "dataset/extent.h"
 
+struct mr_catalog_size;
 struct mr_pack_index;
 struct mr_packed_image;
 
@@ -149,6 +150,9 @@ const struct mr_pack_index *mr_catalog_pack(const struct mr_catalog *catalog);
 
 /* The following functions serve the public calls of dataset.c. Workers do not need them. */
 
+/* The size of the image as an annotation states it, without reading its file. NULL: not stated. */
+const struct mr_catalog_size *mr_catalog_stated_size(const struct mr_catalog *catalog,
+                                                     int64_t index);
 /*
  * The label without the data. Returns MR_OK with kind.label_bytes bytes in label_out; MR_PENDING if
  * it must be read from extent_out and passed through mr_catalog_widen(); or MR_ERR_DAMAGED.

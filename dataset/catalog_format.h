@@ -49,6 +49,7 @@ enum mr_catalog_section {
     MR_SECTION_EXTRA,    /* struct mr_catalog_extra: kind.n_extra for each sample. In a catalog of a
                             folder: NUL-terminated texts, the absolute path of the folder and the
                             suffix of each member. In a catalog of a list: bytes of members */
+    MR_SECTION_SIZES, /* struct mr_catalog_size, by sample; empty if no annotation states sizes */
     MR_CATALOG_N_SECTIONS
 };
 
@@ -87,6 +88,12 @@ struct mr_catalog_member {
 struct mr_catalog_extra {
     uint64_t offset;
     uint64_t len; /* 0: the sample does not have this member */
+};
+
+/* The size of an image as its annotation states it; zeros: not stated. */
+struct mr_catalog_size {
+    uint32_t width;
+    uint32_t height;
 };
 
 /*

@@ -195,7 +195,11 @@ static mr_status add_samples(struct opening *opening, mr_error *error)
         while (first + n < n_boxes && own[n].image == images[i].id)
             n++;
         if (!opening->drops_empty || has_boxes(own, n)) {
-            status = add_rows(opening, &images[i], own, n, error);
+            const struct mr_catalog_size size = {images[i].width, images[i].height};
+            status = mr_bytes_append(&opening->list.builder.sections[MR_SECTION_SIZES], &size,
+                                     sizeof size, error);
+            if (status == MR_OK)
+                status = add_rows(opening, &images[i], own, n, error);
             if (status == MR_OK)
                 status =
                     mr_annotated_list_add(&opening->list, mr_coco_table_name(table, images[i].name),

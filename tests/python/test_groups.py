@@ -3,6 +3,7 @@
 oracle is written from the rule of GroupedBatchSampler and create_aspect_ratio_groups()."""
 import bisect
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -103,6 +104,44 @@ def test_the_order_of_torch_in_groups(folder, shapes, make_loader):
         loader.set_epoch(2)
         assert [batch.index.tolist() for batch in loader] == grouped(
             list(sampler), group_ids(shapes, 1), BATCH)
+
+
+@pytest.fixture
+def annotated(tmp_path, monkeypatch):
+    """Writes annotations of images that are not there, each time an hour younger."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path, hours = tmp_path / "boxes.json", itertools.count(1)
+
+    def write(shapes):
+        path.write_text(json.dumps({"categories": [], "annotations": [], "images": [
+            {"id": i, "file_name": f"{i}.jpg", "height": shape[0], "width": shape[1]}
+            for i, shape in enumerate(shapes)]}))
+        os.utime(path, (3600 * next(hours),) * 2)
+        return f"coco:{tmp_path}?annotations={path}&index=beside"
+
+    return write
+
+
+def test_the_sizes_of_annotations_are_used_and_kept(shapes, make_loader, annotated, capfd):
+    stated = [shape or (9, 9) for shape in shapes]
+    for shapes_ in stated, [(w, h) for h, w in stated]:
+        spec = annotated(shapes_)
+        for opened in range(2):  # the second time from the index
+            loader = make_loader("resize(8:8)", spec, **OPTIONS)
+            assert [batch.index.tolist() for batch in loader] == grouped(
+                rank_order(make_loader, spec, 0, seed=3), group_ids(shapes_), BATCH)
+    assert "headers" not in capfd.readouterr().err
+
+
+def test_a_size_that_is_not_stated_is_read(shapes, folder, make_loader, annotated, tmp_path):
+    stated = [(0, 0) if i % 2 else (8, 20) for i in range(N)]
+    spec = annotated(stated)
+    for i in range(N):
+        os.symlink(f"{folder.removeprefix('imagefolder:')}/a/{i:03}.pgm", tmp_path / f"{i}.jpg")
+    loader = make_loader("resize(8:8)", spec, **OPTIONS)
+    assert [batch.index.tolist() for batch in loader] == grouped(
+        rank_order(make_loader, spec, 0, seed=3),
+        group_ids([shapes[i] if i % 2 else stated[i] for i in range(N)]), BATCH)
 
 
 OPTIONS = dict(batch_size=BATCH, on_error="zero", aspect_ratio_groups=K, seed=3)
