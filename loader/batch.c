@@ -271,6 +271,11 @@ uint32_t mr_batch_valid(const mr_batch *batch)
     return batch ? batch->n_valid : 0;
 }
 
+uint32_t mr_batch_channels(const mr_batch *batch)
+{
+    return batch ? batch->host->image.n_channels : 0;
+}
+
 uint64_t mr_batch_epoch(const mr_batch *batch)
 {
     return batch ? batch->epoch : 0;

@@ -2,8 +2,8 @@
 /*
  * Copies a batch into one block of memory, so that its slot or buffer can be released.
  *
- * The copy outlives the loader, so it has its own host. Only the lock, the pid and lends_slots
- * are set in it: release, use and DLPack read nothing else of a batch without streams.
+ * The copy outlives the loader, so it has its own host. Only the lock, the pid, lends_slots and
+ * n_channels are set in it: the functions of a batch without streams read nothing else.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +106,7 @@ mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
     }
     copy->host.pid = batch->host->pid;
     copy->host.placement.lends_slots = true;
+    copy->host.image.n_channels = batch->host->image.n_channels;
     fill_copy(copy, batch);
     *copy_out = &copy->batch;
     return MR_OK;

@@ -77,6 +77,7 @@ struct mr_staged {
 struct mr_image_form {
     mr_dtype dtype;
     uint32_t ndim; /* of one sample */
+    uint32_t n_channels;
     int64_t shape[MR_MAX_NDIM - 1];
 };
 

@@ -135,6 +135,7 @@ static void store_form(struct mr_host *host, const struct mr_plan *plan)
 {
     host->image.dtype = plan->dtype;
     host->image.ndim = plan->out_ndim + plan->view.is_row;
+    host->image.n_channels = plan->kind.picture ? plan->channels : 0;
     memcpy(host->image.shape, plan->out_shape, sizeof host->image.shape);
     if (!plan->view.is_row)
         return;
@@ -174,6 +175,7 @@ static void shape_image(struct mr_host *host)
     bool planes = f->layout == MR_NCHW;
     host->image.dtype = (mr_dtype)f->dtype;
     host->image.ndim = 3;
+    host->image.n_channels = f->out_channels;
     host->image.shape[planes ? 0 : 2] = f->out_channels;
     host->image.shape[planes ? 1 : 0] = f->height;
     host->image.shape[planes ? 2 : 1] = f->width;

@@ -40,6 +40,7 @@ enum { MAX_FILES = 80 };
 /* One file for each array of a batch, in the same order: the samples are the first. */
 struct output {
     const char *path;
+    bool is_nhwc;
     struct mr_npy npy[MAX_FILES];
     uint32_t n_files;              /* 1 before the first batch */
     struct mr_explain_lines lines; /* not used if file.path is NULL */
@@ -101,7 +102,9 @@ static bool open_file(struct mr_npy *npy, const char *out, const char *array)
 static bool open_output(struct output *output, const struct mr_feed *feed,
                         const struct export_args *args)
 {
-    *output = (struct output){.path = args->out, .start_s = mr_progress_now()};
+    *output = (struct output){.path = args->out,
+                              .is_nhwc = args->common.loader.layout == MR_NHWC,
+                              .start_s = mr_progress_now()};
     mr_progress_init(&output->progress);
     output->n_files = 1;
     return open_file(&output->npy[0], args->out, "image") &&
@@ -129,12 +132,101 @@ static bool open_arrays(struct output *output, const mr_batch *batch)
     return good;
 }
 
+/* Images or masks that differ in size: the arrays of their values and of their offsets. */
+static const char *const sized[][2] = {{"image", "image.offsets"},
+                                       {"mask_image", "mask_image.offsets"}};
+enum { N_SIZED = sizeof sized / sizeof *sized };
+
+struct pictures {
+    const int32_t *sides;   /* height and width of each */
+    const int64_t *offsets; /* NULL: they are padded */
+    int64_t n_planes;
+    int64_t n_values;   /* of a pixel, in a plane */
+    uint32_t dimension; /* that of the height, if they are padded */
+};
+
+static bool find_pictures(const struct output *output, const mr_batch *batch, const char *name,
+                          struct pictures *found)
+{
+    int k = 0;
+
+    while (k < N_SIZED && strcmp(name, sized[k][0]) != 0 && strcmp(name, sized[k][1]) != 0)
+        k++;
+    found->sides = mr_batch_data(batch, "image.shape");
+    if (k == N_SIZED || found->sides == NULL)
+        return false;
+    int64_t channels = k == 0 ? mr_batch_channels(batch) : 1;
+    found->offsets = mr_batch_data(batch, sized[k][1]);
+    found->n_planes = output->is_nhwc ? 1 : channels;
+    found->n_values = output->is_nhwc ? channels : 1;
+    found->dimension = k == 0 && !output->is_nhwc ? 2 : 1;
+    return true;
+}
+
+static int64_t count_values(const struct pictures *pictures, int64_t i)
+{
+    return pictures->n_planes * pictures->sides[2 * i] * pictures->sides[2 * i + 1] *
+           pictures->n_values;
+}
+
+static bool append_values(struct mr_npy *npy, const mr_array *array, int64_t first, int64_t n)
+{
+    int64_t bytes = (int64_t)mr_dtype_size(array->dtype);
+    mr_array values = {.name = array->name,
+                       .dtype = array->dtype,
+                       .ndim = 1,
+                       .shape = {n},
+                       .strides = {bytes},
+                       .data = (char *)array->data + first * bytes};
+
+    return mr_npy_append(npy, &values);
+}
+
+/* A picture without its padding. */
+static bool append_picture(struct mr_npy *npy, const mr_array *array,
+                           const struct pictures *pictures, int64_t i)
+{
+    int64_t height = pictures->sides[2 * i], width = pictures->sides[2 * i + 1];
+    const int64_t *padded = array->shape + pictures->dimension;
+    bool good = true;
+
+    if (pictures->offsets != NULL)
+        return append_values(npy, array, pictures->offsets[i], count_values(pictures, i));
+    for (int64_t line = 0; good && line < pictures->n_planes * height; line++) {
+        int64_t plane = i * pictures->n_planes + line / height;
+        int64_t row = plane * padded[0] + line % height;
+        good = append_values(npy, array, row * padded[1] * pictures->n_values,
+                             width * pictures->n_values);
+    }
+    return good;
+}
+
+/* Rows of different size, one after the other, or where each of them begins. */
+static bool append_pictures(struct mr_npy *npy, const mr_array *array,
+                            const struct pictures *pictures, int64_t n)
+{
+    bool is_offsets = array->data == pictures->offsets;
+    bool good = append_values(npy, array, 0, 0);
+
+    for (int64_t i = 0; good && i < n; i++) {
+        mr_array begin = {.name = array->name, .dtype = MR_I64, .data = &npy->end};
+        good =
+            is_offsets ? append_values(npy, &begin, 0, 1) : append_picture(npy, array, pictures, i);
+        npy->end += count_values(pictures, i);
+    }
+    return good;
+}
+
 static bool append_array(struct output *output, const mr_batch *batch, uint32_t i, bool has_rows)
 {
     const mr_array *before = i > 0 ? mr_batch_array_at(batch, i - 1) : NULL;
     mr_array array = *mr_batch_array_at(batch, i);
     bool is_offsets = before != NULL && before->row_offsets == array.data;
+    struct pictures pictures;
 
+    if (find_pictures(output, batch, array.name, &pictures))
+        return append_pictures(&output->npy[i], &array, &pictures,
+                               has_rows ? mr_batch_size(batch) : 0);
     if (!has_rows)
         array.shape[0] = is_offsets ? 1 : 0;
     return is_offsets ? mr_npy_append_offsets(&output->npy[i], &array)
@@ -198,8 +290,9 @@ static int append_no_rows(struct mr_feed *feed, struct output *output,
     loader_options.world_size = 1;
     loader_options.rank = 0;
     loader_options.tail = MR_TAIL_PAD;
-    loader_options.repeat = 0;     /* it would drop the samples beyond a multiple of 256 */
-    loader_options.batch_size = 2; /* timm's mixing accepts only even sizes */
+    loader_options.repeat = 0;              /* it would drop the samples beyond a multiple of 256 */
+    loader_options.batch_size = 2;          /* timm's mixing accepts only even sizes */
+    loader_options.aspect_ratio_groups = 0; /* they have whole batches only */
     loader_options.drop_last = false;
     loader_options.num_workers = MR_NO_WORKERS;
     loader_options.on_error = MR_ON_ERROR_ZERO;

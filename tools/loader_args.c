@@ -98,6 +98,19 @@ static const struct mr_arg list[] = {
     {"soft-labels", "CLASSES",
      "For recipes that mix: also make the array of soft labels, with this many classes",
      FIELD(soft_labels)},
+    {"ragged", NULL, "Images keep their own sizes; needs --max-row-bytes", FIELD(ragged)},
+    {"max-row-bytes", "N",
+     "With --ragged: treat an image with more bytes after the transform as damaged; K, M or G are "
+     "powers of 1024 (required with --ragged)",
+     FIELD(max_row_bytes)},
+    {"pad-batch", "SIDE",
+     "Pad the images of a batch to its largest height and width, and treat an image with a larger "
+     "side than this as damaged, 1 to 65535 (default: images have one size)",
+     FIELD(pad_batch)},
+    {"aspect-ratio-groups", "K",
+     "Batches of images of a similar shape, as create_aspect_ratio_groups(k=K) of torchvision's "
+     "references makes them, 1 to 100 (default: no groups)",
+     FIELD(aspect_ratio_groups)},
     {"drop-last", NULL, "Drop a last batch that is not full", FIELD(drop_last)},
     {"on-error", "fail|skip|zero",
      "A damaged sample is an error, is replaced by the next good one, or becomes zeros with mask 0 "

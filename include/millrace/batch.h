@@ -149,6 +149,12 @@ MR_API uint64_t mr_batch_epoch(const mr_batch *batch);
 MR_API uint64_t mr_batch_number(const mr_batch *batch);
 
 /**
+ * Channels of the images, after pad_channels; of the first view. With the option ragged no array's
+ * shape has them. 0: the samples are no images.
+ */
+MR_API uint32_t mr_batch_channels(const mr_batch *batch);
+
+/**
  * Number of arrays; the i-th array; the array with a name. The latter two return NULL if the array
  * does not exist. Ownership: lent with the batch.
  */

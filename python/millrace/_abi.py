@@ -138,6 +138,7 @@ PROTOTYPES = {
     "mr_dtype_size": (c_size_t, [c_int]),
     "mr_batch_size": (c_uint32, [c_void_p]),
     "mr_batch_valid": (c_uint32, [c_void_p]),
+    "mr_batch_channels": (c_uint32, [c_void_p]),
     "mr_batch_epoch": (c_uint64, [c_void_p]),
     "mr_batch_number": (c_uint64, [c_void_p]),
     "mr_batch_n_arrays": (c_uint32, [c_void_p]),

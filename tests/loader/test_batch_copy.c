@@ -50,6 +50,8 @@ static void a_copy_has_its_own_memory_for_the_arrays(void **state)
     }
     assert_int_equal(mr_batch_size(copy), mr_batch_size(batch));
     assert_int_equal(mr_batch_valid(copy), mr_batch_valid(batch));
+    assert_int_equal(mr_batch_channels(copy), 3);
+    assert_int_equal(mr_batch_channels(batch), 3);
     assert_int_equal(mr_batch_epoch(copy), mr_batch_epoch(batch));
     assert_int_equal(mr_batch_number(copy), mr_batch_number(batch));
     assert_true(mr_batch_buffer(copy) == MR_NO_BUFFER);

@@ -156,6 +156,7 @@ static void expect_images(mr_batch *batch, const mr_batch *plain, const mr_loade
         const uint8_t *row = mr_test_bytes(got);
         assert_int_equal(got->dtype, want->dtype);
         assert_int_equal(got->ndim, 4);
+        assert_int_equal(mr_batch_channels(mr_batch_part(batch, p)), channels);
         for (unsigned i = 1; i < 4; i++)
             assert_int_equal(got->shape[i], i == at_c ? channels : want->shape[i]);
         for (int64_t i = 0; i < got->shape[0];

@@ -89,6 +89,27 @@ static void json_holds_a_row_for_each_number_of_workers(void **state)
     mr_run_free(&run);
 }
 
+static void images_of_different_sizes_are_measured(void **state)
+{
+    static const char *const ways[][3] = {{"--pad-batch", "128", NULL},
+                                          {"--ragged", "--max-row-bytes", "64K"}};
+    struct mr_run run = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        mr_run_command(&run, "bench", "photos", "--transform", "random_shortest_size(24:32)",
+                       "--aspect-ratio-groups", "3", "--batch-size", "4", "--workers", "1",
+                       "--seconds", "0.05", ways[i][0], ways[i][1], ways[i][2], NULL);
+        if (run.status != 0)
+            fail_msg("exits with %d: %s", run.status, run.err);
+        assert_non_null(strstr(run.out, "\nworkers "));
+    }
+    mr_run_command(&run, "bench", "photos", "--ragged", NULL);
+    assert_int_equal(run.status, 2);
+    assert_words(run.err, "ragged needs max_row_bytes");
+    mr_run_free(&run);
+}
+
 static void table_has_one_line_for_each_number_of_workers(void **state)
 {
     struct mr_run run = {0};
@@ -299,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_failed_batch_counts_once),
         cmocka_unit_test(json_holds_a_row_for_each_number_of_workers),
         cmocka_unit_test(table_has_one_line_for_each_number_of_workers),
+        cmocka_unit_test(images_of_different_sizes_are_measured),
         cmocka_unit_test(plot_names_dataset_and_transform),
         cmocka_unit_test(targets_are_refused_before_measuring),
         cmocka_unit_test(json_goes_to_stdout_alone_and_the_table_to_stderr),

@@ -451,6 +451,106 @@ static void extra_members_are_values_and_offsets(void **state)
     mr_run_free(&run);
 }
 
+enum { N_SIZES = 7, SIDE = 10 };
+
+static struct mr_test_png sized_png(int i, bool is_mask)
+{
+    return (struct mr_test_png){.width = (uint32_t)(i % 2 == 0 ? SIDE + i : SIDE),
+                                .height = (uint32_t)(i % 2 == 0 ? SIDE : SIDE + i),
+                                .seed = (uint32_t)i,
+                                .colour_type = is_mask ? 0 : 2};
+}
+
+/* Images of different sizes, and a mask of each. */
+static void write_sizes(void)
+{
+    static const char *const folders[] = {"sizes", "sizes/a", "masks", "masks/a"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        assert_int_equal(mkdir(folders[i], 0777), 0);
+    for (int i = 0; i < N_SIZES; i++)
+        for (int is_mask = 0; is_mask < 2; is_mask++) {
+            struct mr_test_png options = sized_png(i, is_mask);
+            struct mr_test_image image = mr_test_png(&options);
+            char name[32];
+            snprintf(name, sizeof name, "%s/a/%d.png", is_mask ? "masks" : "sizes", i);
+            mr_test_folder_write(".", name, image.bytes, image.len);
+            mr_test_image_free(&image);
+        }
+}
+
+/* The file has the values of all images, or of their masks, one after the other. */
+static void expect_sizes(const char *path, bool is_mask, bool planes)
+{
+    struct mr_npy_file values;
+    size_t at = 0;
+
+    mr_npy_file_read(&values, path);
+    for (int i = 0; i < N_SIZES; i++) {
+        struct mr_test_png options = sized_png(i, is_mask);
+        size_t n = (size_t)options.width * options.height, channels = is_mask ? 1 : 3;
+        uint8_t *pixels = mr_test_png_pixels(&options);
+        assert_in_range(at + n * channels, 1, values.data_len);
+        for (size_t k = 0; k < n * channels; k++, at++) {
+            size_t place = is_mask ? 3 * k : planes ? 3 * (k % n) + k / n : k;
+            assert_int_equal(values.data[at], pixels[place]);
+        }
+        free(pixels);
+    }
+    assert_shape(&values, "|u1", 1, (int64_t[]){(int64_t)at});
+    mr_npy_file_free(&values);
+}
+
+static void images_of_different_sizes_are_written_without_padding(void **state)
+{
+    static const char *const ways[][3] = {{"--pad-batch", "20", NULL},
+                                          {"--ragged", "--max-row-bytes", "2K"}};
+    struct mr_npy_file file;
+    struct mr_run run = {0};
+
+    (void)state;
+    write_sizes();
+    for (int way = 0; way < 4; way++) {
+        mr_run_command(&run, "export", "imagefolder:sizes?extra=seg:65536:.png:masks",
+                       "--no-shuffle", "--transform", "hflip(0)+mask", "--out", "sizes.npy",
+                       "--batch-size", "3", "--layout", way < 2 ? "nchw" : "nhwc", ways[way % 2][0],
+                       ways[way % 2][1], ways[way % 2][2], NULL);
+        if (run.status != 0)
+            fail_msg("exits with %d: %s", run.status, run.err);
+        expect_sizes("sizes.npy", false, way < 2);
+        expect_sizes("sizes.mask_image.npy", true, false);
+        mr_npy_file_read(&file, "sizes.image.shape.npy");
+        assert_shape(&file, "<i4", 2, (int64_t[]){N_SIZES, 2});
+        mr_npy_file_free(&file);
+    }
+    mr_npy_file_read(&file, "sizes.image.offsets.npy"); /* of the last way */
+    for (int i = 0, at = 0; i < N_SIZES; at += 3 * SIDE * (SIDE + i), i++)
+        assert_int_equal(mr_npy_file_i64(&file, (size_t)i), at);
+    mr_npy_file_free(&file);
+    mr_run_command(&run, "export", "sizes", "--transform", "grayscale", "--ragged",
+                   "--max-row-bytes", "1K", "--out", "grey.npy", NULL);
+    assert_string_equal(run.out, "grey.npy: u8 (910)\n");
+    mr_run_free(&run);
+}
+
+static void groups_have_images_of_a_similar_shape(void **state)
+{
+    struct mr_npy_file index;
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "sizes", "--transform", "hflip", "--pad-batch", "16",
+                   "--batch-size", "3", "--no-shuffle", "--aspect-ratio-groups", "1", "--out",
+                   "groups.npy", NULL);
+    if (run.status != 0)
+        fail_msg("exits with %d: %s", run.status, run.err);
+    mr_npy_file_read(&index, "groups.indices.npy");
+    assert_shape(&index, "<i8", 1, (int64_t[]){6});
+    for (size_t i = 0; i < 6; i++) /* the square is with the wide ones */
+        assert_int_equal(mr_npy_file_i64(&index, i), ((int64_t[]){0, 2, 4, 1, 3, 5})[i]);
+    mr_npy_file_free(&index);
+    mr_run_free(&run);
+}
+
 static void a_mixed_epoch_has_its_labels(void **state)
 {
     enum { BATCH = 5, CLASSES = 4 };
@@ -505,6 +605,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_files_describe_one_epoch),
         cmocka_unit_test(extra_members_are_values_and_offsets),
+        cmocka_unit_test(images_of_different_sizes_are_written_without_padding),
+        cmocka_unit_test(groups_have_images_of_a_similar_shape),
         cmocka_unit_test(a_mixed_epoch_has_its_labels),
         cmocka_unit_test(seed_epoch_and_order_are_those_of_the_order_command),
         cmocka_unit_test(workers_batch_size_and_reader_change_nothing),
