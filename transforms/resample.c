@@ -214,7 +214,6 @@ static uint32_t live_row(const struct mr_resample *r, uint32_t i)
 static void put_copied(struct mr_resample *r, uint32_t i, const uint8_t *row)
 {
     uint32_t y = live_row(r, i);
-    size_t n = (size_t)r->stage->live.width, channels = r->channels;
     if (!r->in_place && !r->stage->hflip && r->before + r->after == 0) {
         mr_tensor_write_commit_row(r->writer, row, y);
         return;
@@ -222,9 +221,8 @@ static void put_copied(struct mr_resample *r, uint32_t i, const uint8_t *row)
     uint8_t *out = open_row(r, y);
     if (!r->stage->hflip)
         memcpy(out, row, r->live_bytes);
-    for (size_t k = 0; r->stage->hflip && k < n; k++)
-        for (size_t c = 0; c < channels; c++)
-            out[k * channels + c] = row[(n - 1 - k) * channels + c];
+    else
+        r->writer->kernels->mirror(row, (uint32_t)r->stage->live.width, r->channels, out);
     close_row(r, y);
 }
 

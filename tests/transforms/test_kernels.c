@@ -360,6 +360,20 @@ static void compare_values(const struct mr_kernel_ops *kernels,
     guarded_free(&row);
 }
 
+static void compare_mirrors(const struct mr_kernel_ops *kernels,
+                            const struct mr_tensor_writer *writer, uint32_t n, bool at_end,
+                            const uint8_t *bytes, uint32_t channels)
+{
+    size_t len = (size_t)n * channels;
+    struct guarded row = guarded_copy(bytes, len, at_end);
+    struct guarded fast = guarded_make(len, 1, at_end), plain = guarded_make(len, 1, at_end);
+    kernels->mirror(row.at, n, channels, fast.at);
+    mr_kernels_c.mirror(row.at, n, channels, plain.at);
+    assert_memory_equal(plain.at, bytes + (n - 1) * channels, channels);
+    same_memory(&fast, &plain, 1, writer, "mirror");
+    guarded_free(&row);
+}
+
 static void tensors_are_those_of_plain_c(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
@@ -379,8 +393,10 @@ static void tensors_are_those_of_plain_c(void **state)
             bytes[k] = (uint8_t)reference_random(&random);
         bool at_end = reference_below(&random, 2);
         compare_planes(kernels, &writer, n, at_end, bytes);
-        if (plan.dtype == MR_U8)
+        if (plan.dtype == MR_U8) {
+            compare_mirrors(kernels, &writer, n, at_end, bytes, i % 4 == 0 ? 1 : 3);
             continue;
+        }
         compare_values(kernels, &writer, n, at_end, bytes, 3, 0);
         compare_values(kernels, &writer, n, at_end, bytes, 1,
                        (uint32_t)reference_below(&random, 3));

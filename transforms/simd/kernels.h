@@ -85,6 +85,8 @@ struct mr_kernel_ops {
      */
     void (*values)(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                    uint32_t first, uint32_t channels, void *out);
+    /* Copy n pixels of `channels` values, the last one first. */
+    void (*mirror)(const uint8_t *row, uint32_t n, uint32_t channels, uint8_t *out);
 
     /* MR_MIX_UP of n values (base/mix.h). out is neither of the rows. */
     void (*mix_floats)(const struct mr_mix *mix, const float *own, const float *partner, size_t n,

@@ -252,6 +252,13 @@ static void values_c(const struct mr_tensor_writer *writer, const uint8_t *row, 
                    (uint8_t *)out + c * size, channels);
 }
 
+static void mirror_c(const uint8_t *row, uint32_t n, uint32_t channels, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < channels; c++)
+            out[i * channels + c] = row[(n - 1 - i) * channels + c];
+}
+
 const struct mr_kernel_ops mr_kernels_c = {
     .cpu = MR_CPU_C,
     .strip_bytes = MR_STRIP_ROWS,
@@ -266,6 +273,7 @@ const struct mr_kernel_ops mr_kernels_c = {
     .vertical = vertical_c,
     .planes = planes_c,
     .values = values_c,
+    .mirror = mirror_c,
     .mix_floats = mix_floats,
     .mix_bytes = mix_bytes,
     .expand_dct = mr_tile_expand_dct,

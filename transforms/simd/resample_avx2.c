@@ -548,6 +548,7 @@ const struct mr_kernel_ops mr_kernels_avx2 = {
     .vertical = mr_resample_vertical_row_avx2,
     .planes = mr_tensor_write_planes_avx2,
     .values = mr_tensor_write_values_avx2,
+    .mirror = mr_tensor_write_mirror_avx2,
     .mix_floats = mr_mix_floats_avx2,
     .mix_bytes = mr_mix_bytes_avx2,
     .expand_dct = mr_tile_expand_dct_avx2,

@@ -486,6 +486,7 @@ const struct mr_kernel_ops mr_kernels_avx512 = {
     .vertical = mr_resample_vertical_row_avx512,
     .planes = mr_tensor_write_planes_avx512,
     .values = mr_tensor_write_values_avx512,
+    .mirror = mr_tensor_write_mirror_avx2,
     .mix_floats = mr_mix_floats_avx512,
     .mix_bytes = mr_mix_bytes_avx512,
     .expand_dct = mr_tile_expand_dct_avx512,

@@ -178,3 +178,16 @@ void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const ui
     else
         put_values(writer, row, n, first, channels, out);
 }
+
+/* Five pixels at a time. Their store also writes the byte before them, which the next one has. */
+void mr_tensor_write_mirror_avx2(const uint8_t *row, uint32_t n, uint32_t channels, uint8_t *out)
+{
+    const __m128i last_first = _mm_setr_epi8(15, 12, 13, 14, 9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2);
+    uint32_t at = 0;
+    for (; channels == 3 && at + 6 <= n; at += 5) {
+        __m128i pixels = _mm_loadu_si128((const __m128i *)(const void *)(row + 3 * (size_t)at));
+        _mm_storeu_si128((__m128i *)(void *)(out + 3 * (size_t)(n - at - 5) - 1),
+                         _mm_shuffle_epi8(pixels, last_first));
+    }
+    mr_kernels_c.mirror(row + (size_t)at * channels, n - at, channels, out);
+}
