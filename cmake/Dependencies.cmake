@@ -94,6 +94,7 @@ endif()
 mr_dependency(LIBURING liburing liburing.h liburing.a 2.2) # io_uring_register_files_sparse
 mr_dependency(EXPAT expat expat.h libexpat.a)
 mr_dependency(YAJL yajl yajl_parse.h libyajl_s.a 2)
+mr_dependency(LIBDEFLATE libdeflate libdeflate.h libdeflate.a)
 mr_dependency(LIBWEBP libwebp webp/decode.h libwebp.a)
 mr_dependency(LIBWEBPDEMUX libwebpdemux webp/demux.h libwebpdemux.a)
 set(WEBP_FOUND OFF)

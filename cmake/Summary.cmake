@@ -55,6 +55,8 @@ if(NOT MILLRACE_TIFF)
 endif()
 mr_summary_line("TIFF" "${TIFF_FOUND}" "libtiff ${LIBTIFF-4_VERSION}" "${TIFF_MISSING}"
                 "such files are damaged samples${mr_tiff_package}")
+mr_summary_line("fast masks" "${LIBDEFLATE_FOUND}" "libdeflate ${LIBDEFLATE_VERSION}"
+                "${LIBDEFLATE_MISSING}" "libpng reads them (package libdeflate-dev)")
 mr_summary_line("boxes of VOC" "${EXPAT_FOUND}" "expat ${EXPAT_VERSION}" "${EXPAT_MISSING}"
                 "annotations in XML are damage (package libexpat1-dev)")
 mr_summary_line("boxes of COCO" "${YAJL_FOUND}" "yajl ${YAJL_VERSION}" "${YAJL_MISSING}"

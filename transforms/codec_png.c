@@ -389,7 +389,7 @@ const struct mr_codec_ops mr_codec_png = {
     .close = png_close,
 };
 
-/* Masks. */
+/* Masks: libpng reads the header, and what mask_inflate.c does not read. */
 
 static void read_mask_header(struct png *png)
 {
@@ -416,8 +416,17 @@ static void read_mask_rows(struct png *png)
     png_read_end(png->reader, NULL);
 }
 
+/* libpng has read the header, up to the data of the first IDAT chunk. */
+static bool inflate_mask(struct png *png, struct mr_mask_pixels *pixels)
+{
+    size_t at = png->at - CHUNK_OVERHEAD + 4;
+    return png->n_passes == 1 && png_get_bit_depth(png->reader, png->info) >= 8 &&
+           mr_mask_inflate_run(pixels, png->bytes + at, png->len - at, png->image_width,
+                               png->image_height);
+}
+
 static mr_status read_mask(struct png *png, uint32_t width, uint32_t height,
-                           struct mr_scratch *pixels_out, mr_error *error)
+                           struct mr_mask_pixels *pixels, mr_error *error)
 {
     mr_status status = guard_step(png, read_mask_header, error);
     if (status != MR_OK)
@@ -425,25 +434,24 @@ static mr_status read_mask(struct png *png, uint32_t width, uint32_t height,
     if (png->image_width != width || png->image_height != height)
         return mr_error_set(error, MR_ERR_DAMAGED, "it is %ux%u, the image is %ux%u",
                             png->image_width, png->image_height, width, height);
-    size_t pixel_bytes = png->wide_grey ? 2 : 1;
-    uint64_t n_pixels = (uint64_t)width * height;
-    status =
-        mr_codec_limits_check_memory(&png->limits, n_pixels * pixel_bytes + DECODER_BYTES, error);
-    if (status == MR_OK)
-        status = mr_scratch_reserve(pixels_out, n_pixels, pixel_bytes, error);
-    png->buffer = pixels_out->memory;
+    pixels->pixel_bytes = png->wide_grey ? 2 : 1;
+    pixels->row_bytes = width * pixels->pixel_bytes;
+    uint64_t len = (uint64_t)pixels->row_bytes * height;
+    status = mr_codec_limits_check_memory(&png->limits, len + DECODER_BYTES, error);
+    if (status != MR_OK || inflate_mask(png, pixels))
+        return status;
+    status = mr_scratch_reserve(&pixels->rows, len, 1, error);
+    pixels->first = png->buffer = pixels->rows.memory;
     return status == MR_OK ? guard_step(png, read_mask_rows, error) : status;
 }
 
 mr_status mr_codec_png_read_indices(const struct mr_codec_limits *limits, const uint8_t *bytes,
                                     size_t len, uint32_t width, uint32_t height,
-                                    struct mr_scratch *pixels_out, size_t *pixel_bytes_out,
-                                    mr_error *error)
+                                    struct mr_mask_pixels *pixels, mr_error *error)
 {
     struct png png = {.limits = *limits, .bytes = bytes, .len = len};
     mr_error words;
-    mr_status status = read_mask(&png, width, height, pixels_out, &words);
+    mr_status status = read_mask(&png, width, height, pixels, &words);
     png_destroy_read_struct(&png.reader, &png.info, NULL);
-    *pixel_bytes_out = png.wide_grey ? 2 : 1;
     return status == MR_OK ? MR_OK : mr_error_set(error, status, "its mask: %s", words.text);
 }

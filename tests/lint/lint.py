@@ -61,6 +61,7 @@ OUTSIDE = {
     "webp/decode.h": ["transforms/formats/codec_webp.c"],
     "webp/demux.h": ["transforms/formats/codec_webp.c"],
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
+    "libdeflate.h": ["transforms/masks/mask_inflate.c"],
     "tiffio.h": ["transforms/formats/tiff_file.c"],
     "gd*.h": ["tools/sheet.c"],
     "expat.h": ["dataset/annotations/voc_xml.c"],

@@ -11,6 +11,10 @@ mr_test(test_codec_formats SOURCES test_codec_formats.c
 if(WEBP_FOUND)
   mr_test(test_codec_webp SOURCES test_codec_webp.c LIBS mr_codec_support mr_dep_libwebp)
 endif()
+if(LIBDEFLATE_FOUND)
+  mr_test(test_mask_inflate SOURCES test_mask_inflate.c reference.c
+      LIBS mr_transforms mr_base mr_dep_libpng mr_dep_zlib)
+endif()
 mr_test(test_box_rows SOURCES test_box_rows.c LIBS mr_transforms mr_base mr_test_allocations)
 if(TIFF_FOUND)
   mr_test(test_codec_tiff SOURCES test_codec_tiff.c LIBS mr_codec_support)

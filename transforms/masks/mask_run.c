@@ -10,12 +10,13 @@
 #include "transforms/codec_png.h"
 
 #include <math.h>
+#include <string.h>
 
 enum axis { COLUMNS, ROWS };
 
 void mr_mask_run_fini(struct mr_mask_run *run)
 {
-    mr_scratch_fini(&run->pixels);
+    mr_mask_inflate_fini(&run->pixels);
     mr_scratch_fini(&run->columns);
 }
 
@@ -86,20 +87,20 @@ struct source {
     size_t row_bytes;
 };
 
-static uint32_t read_index(const struct source *source, const uint8_t *row, int64_t x)
+static inline uint32_t read_index(const uint8_t *row, size_t pixel_bytes, int64_t x)
 {
-    const uint8_t *pixel = row + (size_t)x * source->pixel_bytes;
-    return source->pixel_bytes == 1 ? pixel[0] : (uint32_t)pixel[0] << 8 | pixel[1];
+    const uint8_t *pixel = row + (size_t)x * pixel_bytes;
+    return pixel_bytes == 1 ? pixel[0] : (uint32_t)pixel[0] << 8 | pixel[1];
 }
 
-/* Returns the largest value. */
-static uint32_t write_row(const struct source *source, int64_t y, const int32_t *columns,
-                          uint32_t n, uint32_t fill, mr_dtype dtype, void *out)
+/* Returns the largest value. Inlined, so that the loop does not ask for what all pixels share. */
+static inline __attribute__((always_inline)) uint32_t
+put_row(const uint8_t *row, size_t pixel_bytes, const int32_t *columns, uint32_t n, uint32_t fill,
+        mr_dtype dtype, void *out)
 {
-    const uint8_t *row = source->pixels + (y < 0 ? 0 : (size_t)y * source->row_bytes);
     uint32_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t value = y < 0 || columns[i] < 0 ? fill : read_index(source, row, columns[i]);
+        uint32_t value = !row || columns[i] < 0 ? fill : read_index(row, pixel_bytes, columns[i]);
         most = value > most ? value : most;
         switch (dtype) {
         case MR_U8: ((uint8_t *)out)[i] = (uint8_t)value; break;
@@ -110,16 +111,36 @@ static uint32_t write_row(const struct source *source, int64_t y, const int32_t 
     return most;
 }
 
+/* Returns the largest value. y is -1 for a row of the fill. */
+static uint32_t write_row(const struct source *source, int64_t y, const int32_t *columns,
+                          uint32_t n, uint32_t fill, mr_dtype dtype, void *out)
+{
+    const uint8_t *row = y < 0 ? NULL : source->pixels + (size_t)y * source->row_bytes;
+    if (source->pixel_bytes > 1)
+        return put_row(row, source->pixel_bytes, columns, n, fill, dtype, out);
+    switch (dtype) {
+    case MR_U8: return put_row(row, 1, columns, n, fill, MR_U8, out);
+    case MR_I16: return put_row(row, 1, columns, n, fill, MR_I16, out);
+    default: return put_row(row, 1, columns, n, fill, MR_I64, out);
+    }
+}
+
 static mr_status write_rows(const struct mr_mask_rule *rule, const struct mr_geometry_steps *steps,
                             const struct mr_mask_size *size, const struct source *source,
                             const int32_t *columns, uint8_t *out, mr_error *error)
 {
     uint32_t limit = rule->dtype == MR_U8 ? UINT8_MAX : rule->dtype == MR_I16 ? INT16_MAX : 65535;
     size_t row_bytes = size->out_width * mr_dtype_size((mr_dtype)rule->dtype);
-    for (uint32_t i = 0; i < size->out_height; i++) {
+    int64_t before = INT64_MAX;
+    for (uint32_t i = 0; i < size->out_height; i++, out += row_bytes) {
         int64_t y = find_source(steps, ROWS, (enum mr_mask_nearest)rule->nearest, i);
-        uint32_t most = write_row(source, y, columns, size->out_width, rule->fill,
-                                  (mr_dtype)rule->dtype, out + i * row_bytes);
+        if (y == before) {
+            memcpy(out, out - row_bytes, row_bytes);
+            continue;
+        }
+        before = y;
+        uint32_t most =
+            write_row(source, y, columns, size->out_width, rule->fill, (mr_dtype)rule->dtype, out);
         if (most > limit)
             return mr_error_set(error, MR_ERR_DAMAGED,
                                 "its mask has the value %u, which %s "
@@ -136,13 +157,14 @@ mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_rule *rule,
 {
     struct source source;
     mr_status status = mr_codec_png_read_indices(limits, bytes, len, size->width, size->height,
-                                                 &run->pixels, &source.pixel_bytes, error);
+                                                 &run->pixels, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&run->columns, size->out_width, sizeof(int32_t), error);
     if (status != MR_OK)
         return status;
-    source.pixels = run->pixels.memory;
-    source.row_bytes = size->width * source.pixel_bytes;
+    source.pixels = run->pixels.first;
+    source.pixel_bytes = run->pixels.pixel_bytes;
+    source.row_bytes = run->pixels.row_bytes;
     int32_t *columns = (void *)run->columns.memory;
     for (uint32_t i = 0; i < size->out_width; i++)
         columns[i] = (int32_t)find_source(steps, COLUMNS, (enum mr_mask_nearest)rule->nearest, i);

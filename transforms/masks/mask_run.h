@@ -9,11 +9,11 @@
 
 #include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
-#include "transforms/scratch.h"
+#include "transforms/masks/mask_inflate.h"
 
 /* The memory that masks are made in. It starts as zeros, and grows to the largest mask. */
 struct mr_mask_run {
-    struct mr_scratch pixels;
+    struct mr_mask_pixels pixels;
     struct mr_scratch columns;
 };
 
