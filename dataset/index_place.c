@@ -23,7 +23,7 @@
 #include "dataset/kind.h"
 #include "dataset/spec.h"
 
-enum { FRESH_S = 2, MAX_BYTES = 1 << 30, ABANDONED_S = 60 };
+enum { FRESH_S = 2, ABANDONED_S = 60 };
 
 struct mr_index_place_stamp mr_index_place_describe(const struct stat *st)
 {
@@ -132,7 +132,7 @@ static bool load_place(const struct place *place,
     int fd = mr_regular_file_open(place->folder, place->path, O_RDONLY, &st);
     if (fd < 0)
         return false;
-    bool good = st.st_size > 0 && st.st_size <= MAX_BYTES;
+    bool good = st.st_size > 0 && (uint64_t)st.st_size <= MR_INDEX_MAX_BYTES;
     uint8_t *bytes = good ? malloc((size_t)st.st_size) : NULL;
     good =
         bytes && mr_file_read_at(fd, 0, bytes, (size_t)st.st_size, &n) == 0 && take(user, bytes, n);
@@ -201,7 +201,7 @@ static bool save_place(const struct place *place, const struct mr_bytes *file)
 void mr_index_place_save(const struct mr_index_place_key *key, const struct mr_bytes *file)
 {
     struct place place;
-    if (key->place == MR_INDEX_NONE)
+    if (key->place == MR_INDEX_NONE || file->len > MR_INDEX_MAX_BYTES)
         return;
     bool saved = key->place != MR_INDEX_CACHE &&
                  find_beside(key->root, key->path, key->recipe, &place) && save_place(&place, file);

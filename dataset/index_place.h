@@ -11,6 +11,9 @@
 
 #include "base/bytes.h"
 
+/* Of an index; a longer one is neither saved nor read. */
+#define MR_INDEX_MAX_BYTES (UINT64_C(1) << 32)
+
 struct mr_spec;
 
 enum mr_index_place {

@@ -21,7 +21,7 @@
 #include "dataset/annotations/coco_json.h"
 
 #define MAGIC 0x316f636f434d8dddu
-enum { VERSION = 1, N_PARTS = 4 };
+enum { VERSION = 2, N_PARTS = 4 };
 
 struct index_header {
     uint64_t magic;

@@ -43,9 +43,10 @@ static const char *const fields[N_FIELDS] = {"id",       "file_name",   "width",
                                              "bbox",     "name"};
 #define BIT(field) (1u << (field))
 /* The fields that an item has, and those that it must have. */
-static const uint32_t known[N_SECTIONS] = {
-    BIT(ID) | BIT(FILE_NAME) | BIT(WIDTH) | BIT(HEIGHT),
-    BIT(IMAGE_ID) | BIT(CATEGORY_ID) | BIT(IS_CROWD) | BIT(AREA) | BIT(BBOX), BIT(ID) | BIT(NAME)};
+static const uint32_t known[N_SECTIONS] = {BIT(ID) | BIT(FILE_NAME) | BIT(WIDTH) | BIT(HEIGHT),
+                                           BIT(ID) | BIT(IMAGE_ID) | BIT(CATEGORY_ID) |
+                                               BIT(IS_CROWD) | BIT(AREA) | BIT(BBOX),
+                                           BIT(ID) | BIT(NAME)};
 static const uint32_t needed[N_SECTIONS] = {
     BIT(ID) | BIT(FILE_NAME), BIT(IMAGE_ID) | BIT(CATEGORY_ID) | BIT(BBOX), BIT(ID) | BIT(NAME)};
 
@@ -84,6 +85,12 @@ static bool passes_over(const struct parse *parse)
 {
     return parse->n_passed > 0 || (parse->place == TOP && parse->section == OTHER_SECTION) ||
            (parse->place == ITEM && parse->field == OTHER_FIELD);
+}
+
+/* The id of an annotation only tells it from others. Python takes any value. */
+static bool is_box_id(const struct parse *parse)
+{
+    return parse->place == ITEM && parse->section == ANNOTATIONS && parse->field == ID;
 }
 
 static const char *name_value(const struct parse *parse)
@@ -185,6 +192,10 @@ static int add_box(struct parse *parse)
     mr_box_row_set_area(&box.row);
     if (parse->has_fields & BIT(AREA))
         box.row.area = (float)parse->area;
+    struct mr_coco_box_id id = {parse->integers[ID], mr_coco_table_n_boxes(parse->table)};
+    if ((parse->has_fields & BIT(ID)) &&
+        !keep_status(parse, mr_bytes_append(&parse->table->box_ids, &id, sizeof id, &parse->error)))
+        return 0;
     return keep_status(parse,
                        mr_bytes_append(&parse->table->boxes, &box, sizeof box, &parse->error));
 }
@@ -273,7 +284,9 @@ static int take_number(void *user, const char *bytes, size_t len)
         *(is_box ? &parse->box[parse->n_sides++] : &parse->area) = value;
     } else if (parse->field == FILE_NAME || parse->field == NAME || parse->field == BBOX ||
                !parse_integer(parse, text, &parse->integers[parse->field])) {
-        return fail_parse(parse, "is a number of the wrong kind", name_value(parse));
+        return is_box_id(parse)
+                   ? 1
+                   : fail_parse(parse, "is a number of the wrong kind", name_value(parse));
     }
     if (!is_box)
         parse->has_fields |= BIT(parse->field);
@@ -283,7 +296,7 @@ static int take_number(void *user, const char *bytes, size_t len)
 static int take_string(void *user, const unsigned char *bytes, size_t len)
 {
     struct parse *parse = user;
-    if (passes_over(parse))
+    if (passes_over(parse) || is_box_id(parse))
         return 1;
     bool is_name = parse->place == ITEM && (parse->field == FILE_NAME || parse->field == NAME);
     if (!is_name)
@@ -297,20 +310,24 @@ static int take_string(void *user, const unsigned char *bytes, size_t len)
     return keep_status(parse, status < 0 ? status : mr_bytes_append(names, "", 1, &parse->error));
 }
 
-static int take_constant(struct parse *parse)
-{
-    return passes_over(parse) ? 1 : fail_parse(parse, "is null, true or false", name_value(parse));
-}
-
+/* A field that an item may lack is missing if it is null. */
 static int take_null(void *user)
 {
-    return take_constant(user);
+    struct parse *parse = user;
+    if (passes_over(parse))
+        return 1;
+    if (parse->place != ITEM || (needed[parse->section] & BIT(parse->field)))
+        return fail_parse(parse, "is null", name_value(parse));
+    parse->has_fields &= ~BIT(parse->field);
+    parse->integers[parse->field] = 0;
+    return 1;
 }
 
 static int take_boolean(void *user, int value)
 {
     (void)value;
-    return take_constant(user);
+    struct parse *parse = user;
+    return passes_over(parse) ? 1 : fail_parse(parse, "is true or false", name_value(parse));
 }
 
 /* The line of a byte of the file. */

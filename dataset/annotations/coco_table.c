@@ -11,6 +11,7 @@ void mr_coco_table_fini(struct mr_coco_table *table)
     mr_bytes_fini(&table->boxes);
     mr_bytes_fini(&table->categories);
     mr_bytes_fini(&table->names);
+    mr_bytes_fini(&table->box_ids);
 }
 
 size_t mr_coco_table_n_images(const struct mr_coco_table *table)
@@ -98,11 +99,31 @@ static void keep_last(struct mr_bytes *entries, size_t size)
     entries->len = kept * size;
 }
 
+/* Boxes with one id become the last of them. Each stays with its image. */
+static mr_status use_last_boxes(struct mr_coco_table *table, mr_error *error)
+{
+    mr_status status = sort_entries(&table->box_ids, sizeof(struct mr_coco_box_id), error);
+    const struct mr_coco_box_id *ids = (const void *)table->box_ids.data;
+    struct mr_coco_box *boxes = (void *)table->boxes.data;
+    size_t n = table->box_ids.len / sizeof *ids;
+    for (size_t i = n; status == MR_OK && i-- > 1;) {
+        if (ids[i - 1].id != ids[i].id)
+            continue;
+        int64_t image = boxes[ids[i - 1].box].image;
+        boxes[ids[i - 1].box] = boxes[ids[i].box];
+        boxes[ids[i - 1].box].image = image;
+    }
+    mr_bytes_fini(&table->box_ids);
+    return status;
+}
+
 mr_status mr_coco_table_sort(struct mr_coco_table *table, mr_error *error)
 {
     mr_status status = sort_entries(&table->images, sizeof(struct mr_coco_image), error);
     if (status == MR_OK)
         status = sort_entries(&table->categories, sizeof(struct mr_coco_category), error);
+    if (status == MR_OK)
+        status = use_last_boxes(table, error);
     if (status == MR_OK)
         status = sort_entries(&table->boxes, sizeof(struct mr_coco_box), error);
     keep_last(&table->images, sizeof(struct mr_coco_image));

@@ -21,6 +21,11 @@ struct mr_coco_box {
     uint64_t is_thin; /* 1: a side is at most 1, in float64 */
 };
 
+struct mr_coco_box_id {
+    int64_t id;
+    uint64_t box; /* its place in boxes, before they are sorted */
+};
+
 struct mr_coco_category {
     int64_t id;
     uint64_t name; /* offset in names */
@@ -31,13 +36,14 @@ struct mr_coco_table {
     struct mr_bytes boxes;      /* struct mr_coco_box */
     struct mr_bytes categories; /* struct mr_coco_category */
     struct mr_bytes names;      /* NUL-terminated */
+    struct mr_bytes box_ids; /* struct mr_coco_box_id, of the boxes that have an id; not stored */
 };
 
 void mr_coco_table_fini(struct mr_coco_table *table);
 
 /*
- * Sort images and categories by id; of equal ids the last stays, as in pycocotools. Sort the boxes
- * by image, in the order of the file.
+ * Sort images and categories by id; of equal ids the last stays, as in pycocotools, where boxes
+ * with one id all become the last. Sort the boxes by image, in the order of the file.
  */
 mr_status mr_coco_table_sort(struct mr_coco_table *table, mr_error *error);
 

@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "dataset/annotations/box_member.h"
 #include "dataset/dataset.h"
+#include "dataset/index_place.h"
 #include "tests/dataset/tree.h"
 #include "tests/support/assert_words.h"
 
@@ -216,6 +218,48 @@ static void keys_of_coco_choose_boxes_and_images(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static void null_is_a_field_that_is_missing(void **state)
+{
+    (void)state;
+    mr_dataset *dataset = open_coco(
+        "{\"id\": 9, \"file_name\": \"a.jpg\", \"width\": null}",
+        BOX("9", "7", "[1, 2, 3, 4]", ", \"id\": null, \"area\": 5, \"area\": null") "," BOX(
+            "9", "7", "[1, 2, 3, 5]", ", \"iscrowd\": 1, \"iscrowd\": null"),
+        CATEGORIES, "");
+    read_rows(dataset, 0);
+    assert_int_equal(list.n, 2);
+    assert_true(list.rows[0].area == 12 && list.rows[1].area == 15);
+    assert_int_equal(list.rows[1].is_crowd, 0);
+    mr_dataset_destroy(dataset);
+}
+
+/* As in pycocotools; ids that are no integers tell nothing. */
+static void boxes_with_one_id_are_the_last_of_them(void **state)
+{
+    (void)state;
+    static const char one[] = ", \"id\": 1", two[] = ", \"id\": 2", text[] = ", \"id\": \"1\"";
+    char boxes[1024];
+    snprintf(boxes, sizeof boxes, "%s%s},%s%s},%s%s},%s%s},%s%s},%s%s}",
+             "{\"image_id\": 9, \"category_id\": 3, \"bbox\": [1, 1, 1, 1]", two,
+             "{\"image_id\": 2, \"category_id\": 3, \"bbox\": [2, 2, 2, 2]", one,
+             "{\"image_id\": 9, \"category_id\": 3, \"bbox\": [3, 3, 3, 3]", one,
+             "{\"image_id\": 9, \"category_id\": 3, \"bbox\": [4, 4, 4, 4]", text,
+             "{\"image_id\": 9, \"category_id\": 7, \"bbox\": [5, 5, 5, 5]", one,
+             "{\"image_id\": 9, \"category_id\": 7, \"bbox\": [6, 6, 6, 6]", ", \"id\": 1.5");
+    mr_dataset *dataset = open_coco(IMAGES, boxes, CATEGORIES, "");
+    read_rows(dataset, 0);
+    assert_int_equal(list.n, 1);
+    expect_row(0, 5, 5, 10, 10, 7);
+    read_rows(dataset, 2);
+    assert_int_equal(list.n, 5);
+    expect_row(0, 1, 1, 2, 2, 3);
+    expect_row(1, 5, 5, 10, 10, 7);
+    expect_row(2, 4, 4, 8, 8, 3);
+    expect_row(3, 5, 5, 10, 10, 7);
+    expect_row(4, 6, 6, 12, 12, 7);
+    mr_dataset_destroy(dataset);
+}
+
 static void expect_coco_error(const char *text, const char *words)
 {
     write_text("bad.json", text);
@@ -241,6 +285,9 @@ static void damaged_json_is_named_with_line_and_byte(void **state)
     expect_coco_error("{\"annotations\": [{\"bbox\": [1, 2, 3, 4, 5]}]}", "a number too many");
     expect_coco_error("{\"annotations\": [{\"bbox\": [1e99]}]}", "beyond float32");
     expect_coco_error("{\"annotations\": [{\"bbox\": null}]}", "bbox is null");
+    expect_coco_error("{\"annotations\": [{\"bbox\": [null]}]}", "bbox is null");
+    expect_coco_error("{\"annotations\": [{\"iscrowd\": true}]}", "iscrowd is true or false");
+    expect_coco_error("{\"annotations\": null}", "annotations is null");
     expect_coco_error("{\"images\": [], \"annotations\": []}", "bad.json holds no sample");
     expect_open_error("coco:.", MR_ERR_INVALID, "coco needs the key annotations");
     expect_open_error("coco:.?masks=1", MR_ERR_UNSUPPORTED, "masks of coco are not offered yet");
@@ -281,6 +328,37 @@ static void an_index_of_coco_is_kept(void **state)
     }
 }
 #endif
+
+static bool take_any(void *user, const uint8_t *bytes, size_t len)
+{
+    (void)bytes, (void)len;
+    *(bool *)user = true;
+    return true;
+}
+
+static void a_longer_index_than_is_read_is_not_saved(void **state)
+{
+    (void)state;
+    const size_t len = MR_INDEX_MAX_BYTES + 1;
+    void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct mr_bytes file = {.data = map, .len = len};
+    struct mr_index_place_key key = {MR_INDEX_BESIDE, AT_FDCWD, "long/c.json", "coco"};
+    glob_t found;
+    bool taken = false;
+    assert_true(map != MAP_FAILED);
+    write_text("long/c.json", "{}");
+    mr_index_place_save(&key, &file);
+    assert_int_equal(glob("long/.c.json.*", 0, NULL, &found), GLOB_NOMATCH);
+    file.len = 100;
+    mr_index_place_save(&key, &file);
+    assert_true(mr_index_place_load(&key, take_any, &taken) && taken);
+    assert_int_equal(glob("long/.c.json.*", 0, NULL, &found), 0);
+    assert_int_equal(truncate(found.gl_pathv[0], (off_t)len), 0);
+    taken = false;
+    assert_false(mr_index_place_load(&key, take_any, &taken) || taken);
+    globfree(&found);
+    munmap(map, len);
+}
 
 static mr_status read_boxes(const mr_dataset *dataset, const char *text, size_t len,
                             mr_error *error)
@@ -427,9 +505,12 @@ int main(void)
 #ifdef MR_HAVE_YAJL
         cmocka_unit_test(coco_has_the_boxes_of_torchvision),
         cmocka_unit_test(keys_of_coco_choose_boxes_and_images),
+        cmocka_unit_test(null_is_a_field_that_is_missing),
+        cmocka_unit_test(boxes_with_one_id_are_the_last_of_them),
         cmocka_unit_test(damaged_json_is_named_with_line_and_byte),
         cmocka_unit_test(an_index_of_coco_is_kept),
 #endif
+        cmocka_unit_test(a_longer_index_than_is_read_is_not_saved),
         cmocka_unit_test(lines_of_darknet_become_relative_boxes),
         cmocka_unit_test(rows_are_read_as_they_are),
 #ifdef MR_HAVE_EXPAT
