@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace preview: draws the first batch of an epoch as a contact sheet, with exactly the pixels
- * that training would receive and the calls that made each image. The views of a sample are side by
- * side. Normalised floats are not
- * colours, so the batch is always u8.
+ * that training would receive, the boxes and masks over them, and the calls that made each image.
+ * The views of a sample are side by side. Normalised floats are not colours, so the batch is always
+ * u8.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -47,23 +47,36 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-/* Format the label: "zebra", or "17" if the classes have no names. */
-static void format_label(const mr_dataset *dataset, const mr_array *label, uint32_t row,
-                         char text_out[TEXT_BYTES])
+/* Format a class: "zebra", or "17" if the classes have no names. */
+static void format_class(const mr_dataset *dataset, int64_t value, char text_out[TEXT_BYTES])
 {
     const char *name = NULL;
-    int64_t value;
 
-    text_out[0] = '\0';
-    if (label == NULL || label->dtype != MR_I64 || label->ndim != 1)
-        return;
-    memcpy(&value, (const char *)label->data + (int64_t)row * label->strides[0], sizeof value);
     if (value >= 0 && value < (int64_t)mr_dataset_n_classes(dataset))
         name = mr_dataset_class_name(dataset, (uint32_t)value);
     if (name != NULL)
         snprintf(text_out, TEXT_BYTES, "%s", name);
     else
         snprintf(text_out, TEXT_BYTES, "%" PRId64, value);
+}
+
+/* Format the label, or the name of a file whose classes are those of its annotations. */
+static void format_label(const mr_dataset *dataset, const mr_batch *batch, uint32_t row,
+                         char text_out[TEXT_BYTES])
+{
+    const mr_array *label = mr_batch_array(batch, "label");
+    const int64_t *indices = mr_batch_data(batch, "index");
+    int64_t value;
+
+    text_out[0] = '\0';
+    if (mr_dataset_annotations(dataset) > MR_ANNOTATIONS_BOXES) {
+        mr_dataset_relative_name(dataset, indices[row], text_out, TEXT_BYTES);
+        return;
+    }
+    if (label == NULL || label->dtype != MR_I64 || label->ndim != 1)
+        return;
+    memcpy(&value, (const char *)label->data + (int64_t)row * label->strides[0], sizeof value);
+    format_class(dataset, value, text_out);
 }
 
 /* The source of the text below an image. */
@@ -201,6 +214,34 @@ static uint32_t count_lines(const struct mr_sheet_shape *shape, const struct cal
     return most;
 }
 
+/* The masks of "image" have its size. */
+static void add_mask(const mr_batch *batch, uint32_t row, struct mr_sheet_picture *picture)
+{
+    const mr_array *mask = mr_batch_array(batch, "mask_image");
+
+    if (mask == NULL || mask->ndim != 3 || mask->shape[1] != (int64_t)picture->height ||
+        mask->shape[2] != (int64_t)picture->width)
+        return;
+    picture->mask = (const char *)mask->data + (int64_t)row * mask->strides[0];
+    picture->mask_bytes = (uint32_t)mr_dtype_size(mask->dtype);
+}
+
+/* A further member may be called "boxes" too, but is bytes. */
+static void draw_boxes(struct mr_sheet *sheet, uint32_t tile, const mr_dataset *dataset,
+                       const mr_batch *batch, uint32_t row)
+{
+    const mr_array *boxes = mr_batch_array(batch, "boxes");
+    const int64_t *classes = mr_batch_data(batch, "box_label");
+    char text[TEXT_BYTES];
+
+    if (boxes == NULL || boxes->dtype != MR_F32 || classes == NULL)
+        return;
+    for (int64_t i = boxes->row_offsets[row]; i < boxes->row_offsets[row + 1]; i++) {
+        format_class(dataset, classes[i], text);
+        mr_sheet_put_box(sheet, tile, (const float *)boxes->data + 4 * i, classes[i], text);
+    }
+}
+
 static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const struct calls *calls,
                        const struct pictures *pictures)
 {
@@ -214,9 +255,13 @@ static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const 
         struct mr_sheet_picture picture = {0};
         if (real)
             picture = take_picture(pictures, row, p);
-        format_label(dataset, mr_batch_array(batch, "label"), row, label);
+        if (real)
+            add_mask(batch, row, &picture);
+        format_label(dataset, batch, row, label);
         format_calls(calls, row, p, words);
         mr_sheet_put(sheet, i, &picture, real ? label : "(damaged)", words);
+        if (real)
+            draw_boxes(sheet, i, dataset, batch, row);
     }
 }
 
@@ -281,12 +326,13 @@ int mr_cmd_preview_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Draw a contact sheet of the first batch, with the label and the calls of each "
-               "image; at most 256 images, always u8 nhwc."
-               "\v"
-               "Example: draw 32 photographs after RandomResizedCrop and flip\n"
-               "  millrace preview imagefolder:train --batch-size 32 \\\n"
-               "    --out sheet.png",
+        .doc =
+            "Draw a contact sheet of the first batch, with the label, the calls, the boxes and the "
+            "mask of each image; at most 256 images, always u8 nhwc."
+            "\v"
+            "Example: draw 32 photographs after RandomResizedCrop and flip\n"
+            "  millrace preview imagefolder:train --batch-size 32 \\\n"
+            "    --out sheet.png",
         .children = children,
     };
     struct preview_args args = {0};

@@ -27,6 +27,10 @@ enum {
     EMPTY = 0xd0d0d0,
     INK = 0x202020,
     GRAY = 0x606060,
+    BRIGHT = 0x606060,  /* boxes have at least this */
+    HALVES = 0xfefefe,  /* each channel's bits that a division by two keeps */
+    MASK_IGNORED = 255, /* the index that is left as it is */
+    BOX_LINE = 2,
 };
 
 struct mr_sheet {
@@ -134,6 +138,42 @@ void mr_sheet_destroy(struct mr_sheet *sheet)
     free(sheet);
 }
 
+/* The colour of an index in Pascal VOC's palette, which takes its bits in turns. */
+static int find_colour(uint64_t index)
+{
+    int colour = 0;
+
+    for (int bit = 7; bit >= 0; bit--, index >>= 3)
+        colour |= gdTrueColor((int)(index & 1) << bit, (int)(index >> 1 & 1) << bit,
+                              (int)(index >> 2 & 1) << bit);
+    return colour;
+}
+
+static int64_t read_index(const struct mr_sheet_picture *picture, size_t i)
+{
+    switch (picture->mask_bytes) {
+    case 1: return ((const uint8_t *)picture->mask)[i];
+    case 2: return ((const int16_t *)picture->mask)[i];
+    default: return ((const int64_t *)picture->mask)[i];
+    }
+}
+
+/* The mean of each pixel and the colour of its index. */
+static void tint_tile(struct mr_sheet *sheet, const struct mr_sheet_picture *picture)
+{
+    size_t i = 0;
+
+    for (int y = 0; y < (int)picture->height; y++) {
+        for (int x = 0; x < (int)picture->width; x++, i++) {
+            int64_t index = read_index(picture, i);
+            int pixel = gdImageGetPixel(sheet->tile, x, y), colour = find_colour((uint64_t)index);
+            if (index >= 0 && index != MASK_IGNORED)
+                gdImageSetPixel(sheet->tile, x, y,
+                                (pixel & colour) + (((pixel ^ colour) & HALVES) >> 1));
+        }
+    }
+}
+
 static void fill_tile(struct mr_sheet *sheet, const struct mr_sheet_picture *picture)
 {
     uint32_t channels = sheet->shape.channels;
@@ -146,6 +186,8 @@ static void fill_tile(struct mr_sheet *sheet, const struct mr_sheet_picture *pic
             gdImageSetPixel(sheet->tile, x, y,
                             gdTrueColor(pixels[0], pixels[channels / 2], pixels[channels - 1]));
     }
+    if (picture->mask != NULL)
+        tint_tile(sheet, picture);
 }
 
 static void draw_tile(struct mr_sheet *sheet, int x, int y)
@@ -160,16 +202,18 @@ static void draw_tile(struct mr_sheet *sheet, int x, int y)
                            from_width, from_height);
 }
 
-static void draw_text(struct mr_sheet *sheet, int x, int y, const char *text)
+/* Draw the characters that fit into a width. */
+static void draw_text(struct mr_sheet *sheet, gdFontPtr font, int x, int y, int width,
+                      const char *text)
 {
-    int end = x + sheet->width;
+    int end = x + width;
 
-    for (; *text != '\0' && x + sheet->font->w <= end; text++) {
+    for (; *text != '\0' && x + font->w <= end; text++) {
         unsigned char c = (unsigned char)*text;
         if ((c & 0xc0) == 0x80)
             continue; /* inside a UTF-8 character */
-        gdImageChar(sheet->image, sheet->font, x, y, c < 0x20 || c >= 0x7f ? '?' : c, INK);
-        x += sheet->font->w;
+        gdImageChar(sheet->image, font, x, y, c < 0x20 || c >= 0x7f ? '?' : c, INK);
+        x += font->w;
     }
 }
 
@@ -196,6 +240,12 @@ static void draw_words(struct mr_sheet *sheet, int x, int y, const char *words)
     }
 }
 
+static void place_tile(const struct mr_sheet *sheet, uint32_t tile, int *x_out, int *y_out)
+{
+    *x_out = GAP + (int)tile % sheet->columns * (sheet->width + GAP);
+    *y_out = GAP + (int)tile / sheet->columns * row_height(sheet);
+}
+
 void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const struct mr_sheet_picture *picture,
                   const char *label, const char *words)
 {
@@ -203,8 +253,7 @@ void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const struct mr_sheet_p
 
     if (tile >= sheet->shape.n_tiles)
         return;
-    x = GAP + (int)tile % sheet->columns * (sheet->width + GAP);
-    y = GAP + (int)tile / sheet->columns * row_height(sheet);
+    place_tile(sheet, tile, &x, &y);
     if (picture->pixels != NULL) {
         fill_tile(sheet, picture);
         draw_tile(sheet, x, y);
@@ -212,8 +261,50 @@ void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const struct mr_sheet_p
         gdImageFilledRectangle(sheet->image, x, y, x + sheet->width - 1, y + sheet->height - 1,
                                EMPTY);
     }
-    draw_text(sheet, x, y + sheet->height, label);
+    draw_text(sheet, sheet->font, x, y + sheet->height, sheet->width, label);
     draw_words(sheet, x, y + sheet->height + sheet->font->h, words);
+}
+
+/* Scale a side of a box to a tile's pixels as drawn: 0 to drawn, rounded up or down. */
+static int place_side(float at, uint32_t size, int drawn, bool up)
+{
+    float scaled = at * (float)drawn / (float)size;
+    int whole = scaled > 0 ? scaled < (float)drawn ? (int)scaled : drawn : 0;
+
+    return up && whole < drawn && scaled > (float)whole ? whole + 1 : whole;
+}
+
+static int count_characters(const char *text)
+{
+    int n = 0;
+
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+void mr_sheet_put_box(struct mr_sheet *sheet, uint32_t tile, const float box[4], int64_t class_,
+                      const char *text)
+{
+    const struct mr_sheet_shape *shape = &sheet->shape;
+    gdFontPtr font = sheet->small;
+    int x, y, colour = find_colour((uint64_t)class_ + 1) | BRIGHT; /* 0 is black */
+
+    if (tile >= shape->n_tiles || !(box[2] > box[0] && box[3] > box[1]))
+        return;
+    place_tile(sheet, tile, &x, &y);
+    int left = x + place_side(box[0], shape->tile_width, sheet->width, false);
+    int top = y + place_side(box[1], shape->tile_height, sheet->height, false);
+    int right = x + place_side(box[2], shape->tile_width, sheet->width, true) - 1;
+    int bottom = y + place_side(box[3], shape->tile_height, sheet->height, true) - 1;
+    for (int i = 0; i < BOX_LINE && left + i <= right - i && top + i <= bottom - i; i++)
+        gdImageRectangle(sheet->image, left + i, top + i, right - i, bottom - i, colour);
+    left += BOX_LINE, top += BOX_LINE;
+    int end = left + count_characters(text) * font->w;
+    if (*text == '\0' || end > right - BOX_LINE || top + font->h > bottom - BOX_LINE)
+        return;
+    gdImageFilledRectangle(sheet->image, left, top, end - 1, top + font->h - 1, colour);
+    draw_text(sheet, font, left, top, end - left, text);
 }
 
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path)

@@ -27,6 +27,9 @@ struct mr_sheet_picture {
     const uint8_t *pixels;
     uint32_t width;
     uint32_t height;
+    const void *mask; /* an index of each pixel, drawn as a translucent colour; NULL: none. 255 and
+                         negative indices are not drawn */
+    uint32_t mask_bytes; /* of an index: 1 (u8), 2 (i16), 8 (i64) */
 };
 
 /*
@@ -47,6 +50,12 @@ struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape);
  */
 void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const struct mr_sheet_picture *picture,
                   const char *label, const char *words);
+/*
+ * Draw a box over a tile's picture: x1, y1, x2, y2 in pixels of the picture, in the colour of a
+ * class. The text is drawn inside if it fits. A box without an area is left out.
+ */
+void mr_sheet_put_box(struct mr_sheet *sheet, uint32_t tile, const float box[4], int64_t class_,
+                      const char *text);
 /* Write the PNG into a temporary file, then rename it. False after a message. */
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path);
 void mr_sheet_destroy(struct mr_sheet *sheet);
