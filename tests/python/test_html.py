@@ -6,6 +6,7 @@ import ctypes
 import html
 import os
 import re
+import shutil
 import struct
 import zlib
 
@@ -73,6 +74,39 @@ def test_floats_of_any_range_are_shown(make_loader):
         values = pixels(png)[-1]
         assert min(values) == 0
         assert max(values) == 255
+
+
+def test_boxes_and_masks_are_drawn_over_pictures(images, tmp_path):
+    shutil.copytree(images, tmp_path / "labels")
+    for path in sorted((tmp_path / "labels").glob("*/*")):
+        path.with_suffix(".txt").write_text("1 .5 .5 .5 .25\n0 .5 .5 0 .5\n")
+    spec = f"imagefolder:{images}?extra=b:99:.txt:{tmp_path}/labels&boxes=b"
+    with mr.Loader(spec, "resize(16:32)", batch_size=3, num_workers=0) as loader:  # one is flat
+        text = mr.preview(loader, 2)
+        assert re.findall("<rect ([^s]*) pointer.*?(rgb.*?)\".*?<title>(.*?)</title>", text) == [
+            ('x="8" y="6" width="16" height="4" fill="none"', "rgb(96,224,96)",
+             loader.dataset.classes[1])] * 2
+        assert len(pngs(text)) == 2 and text.count('<svg viewBox="0 0 32 16"') == 2
+        assert "<svg" in loader.next()._repr_html_()
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "i64"])
+def test_masks_are_drawn_over_pictures(photos, dtype):
+    spec = photos[0]
+    transform = f"center_crop(100:100)+mask(fill=255,dtype={dtype})"
+    with mr.Loader(spec, transform, batch_size=2, num_workers=0, no_shuffle=True) as loader:
+        batch = loader.next()
+        found = pngs(batch._repr_html_())
+        masks = [value for row in batch["mask_image"].tolist() for line in row for value in line]
+    assert len(found) == 4
+    for i, png in enumerate(found[1::2]):
+        assert png[25] == 3 and png[37:41] == b"PLTE"
+        assert png[41 + 3 * 77:][:3] == bytes((224, 0, 128))
+        at = png.index(b"tRNS")
+        assert set(png[at + 4:at + 259]) == {128} and png[at + 259] == 0
+        lines = zlib.decompress(png[png.index(b"IDAT") + 4:-16])
+        values = [value for y in range(100) for value in lines[101 * y + 1:101 * (y + 1)]]
+        assert values == masks[10000 * i:10000 * (i + 1)]
 
 
 def test_large_pictures_are_thinned():
