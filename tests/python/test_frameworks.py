@@ -15,8 +15,11 @@ from support import module, run_python
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 # A pass of torch's own loader, which some frameworks make of another, fails.
-MILLRACE = ("import torch.utils.data; torch.utils.data.DataLoader.__iter__ = None; "
-            "from millrace.torch import DataLoader\n")
+NO_TORCH = "import torch.utils.data; torch.utils.data.DataLoader.__iter__ = None; "
+CHANGES = {
+    "from torch.utils.data import DataLoader\n": "from millrace.torch import DataLoader\n",
+    "from timm.data import create_loader\n": "from millrace.timm import create_loader\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,7 @@ def run(program, n_ranks, *arguments):
 @pytest.mark.parametrize("name, framework", [("plain_loop", "torch"),
                                              ("accelerate_train", "accelerate"),
                                              ("lightning_train", "lightning"),
+                                             ("timm_train", "timm"),
                                              ("trainer_train", "transformers")])
 def test_one_line_makes_the_loaders_native(data, tmp_path, n_ranks, name, framework):
     torch = module("torch")
@@ -63,7 +67,9 @@ def compare(name, data, tmp_path, n_ranks, launched=None):
     arguments = [data] + [str(tmp_path / "out")] * (name in ("trainer_train", "ray_train"))
     with open(program, encoding="utf-8") as file:
         text = file.read()
-    changed = text.replace("from torch.utils.data import DataLoader\n", MILLRACE)
+    changed = text
+    for line, other in CHANGES.items():
+        changed = changed.replace(line, NO_TORCH + other)
     assert changed != text
     (tmp_path / "changed.py").write_text(changed)
     expected = run(program, launched or n_ranks, *arguments)
