@@ -8,8 +8,8 @@ int mr_cmd_preview_run(int argc, char **argv)
     (void)argc;
     (void)argv;
     mr_say_error(
-        "this build has no libgd (Debian package libgd-dev), which draws the sheet; `millrace "
-        "export` writes the same pixels as .npy files; pip install of the source package "
-        "uses this machine's libgd");
+        "this build has no libgd (Debian package libgd-dev), which draws the sheet; in Python, "
+        "millrace.preview(loader).write(\"page.html\") needs none; pip install of the source "
+        "package uses this machine's libgd");
     return MR_EXIT_FAILED;
 }
