@@ -111,7 +111,8 @@ def test_calls_replay_to_the_same_picture_mask_and_boxes(annotated, make_loader,
     spec, _, pairs = annotated
     options = dict(dataset=spec, ragged=True, max_row_bytes=48 << 20, batch_size=3, layout="nhwc",
                    num_workers=0, seed=5, no_shuffle=True)
-    before = {i: (batch["boxes"][k], batch["box_label"][k]) for batch in make_loader("none", **options)
+    before = {i: (batch["boxes"][k], batch["box_label"][k])
+              for batch in make_loader("none", **options)
               for k, i in enumerate(batch.index.tolist())}
     fill = 255 if "segmentation" in text else 0
     whole = text if "segmentation" in text else f"{text}+mask(fill={fill})"
