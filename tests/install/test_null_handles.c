@@ -126,6 +126,7 @@ static void batches(void **state)
     IS_VALUE(0, mr_batch_valid, NULL);
     IS_VALUE(0, mr_batch_epoch, NULL);
     IS_VALUE(0, mr_batch_number, NULL);
+    IS_VALUE(0, mr_batch_channels, NULL);
     IS_VALUE(0, mr_batch_n_arrays, NULL);
     IS_VALUE(NULL, mr_batch_array_at, NULL, 0);
     IS_VALUE(NULL, mr_batch_array, NULL, "image");
