@@ -149,6 +149,7 @@ if(TIFF_FOUND)
     endif()
   endif()
 endif()
+mr_find(LIBCURL libcurl curl/curl.h 7.66) # only its headers; curl_multi_poll
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 if(NOT XXHASH_INCLUDE_DIR)
   message(FATAL_ERROR "xxHash is needed: apt-get install libxxhash-dev")

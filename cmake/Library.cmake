@@ -24,7 +24,7 @@ list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset_worker dataset transforms pinned devices packer packs
+foreach(room base sampler dataset_worker remote dataset transforms pinned devices packer packs
         cache_worker cache loader)
   list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
 endforeach()
@@ -208,7 +208,7 @@ endforeach()
 # Documents are installed with their paths in the tree, because they link to each other.
 # libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset dataset/annotations dataset/tar
+foreach(room base sampler dataset dataset/annotations dataset/remote dataset/tar
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
         transforms/masks transforms/mixing transforms/simd transforms/text pinned packs cache
         loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo dist/mpi

@@ -63,6 +63,8 @@ mr_summary_line("boxes of COCO" "${YAJL_FOUND}" "yajl ${YAJL_VERSION}" "${YAJL_M
                 "coco: is refused (package libyajl-dev)")
 mr_summary_line("io_uring reader" "${LIBURING_FOUND}" "liburing ${LIBURING_VERSION}"
                 "${LIBURING_MISSING}" "only the pread reader is built")
+mr_summary_line("URLs" "${LIBCURL_FOUND}" "libcurl ${LIBCURL_VERSION}, opened when it is needed"
+                "${LIBCURL_MISSING}" "they are refused (package libcurl4-openssl-dev)")
 if(MR_CUDA)
   message(STATUS "  CUDA: ${MR_CUDA_TEXT}")
 else()

@@ -6,6 +6,7 @@
 #include "dataset/catalog.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "dataset/catalog_ops.h"
 #include "dataset/catalog_region.h"
+#include "dataset/remote/url.h"
 
 static const struct mr_catalog_ops *const schemes[] = {
     [MR_SCHEME_FOLDER] = &mr_catalog_folder_ops,   [MR_SCHEME_LIST] = &mr_catalog_list_ops,
@@ -197,6 +199,29 @@ int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_o
 {
     assert(file < mr_catalog_n_files(catalog));
     return catalog->ops->path(catalog, file, path_out);
+}
+
+bool mr_catalog_is_remote(const struct mr_catalog *catalog)
+{
+    return catalog->header->is_remote;
+}
+
+int mr_catalog_url(const struct mr_catalog *catalog, uint64_t file, char url_out[MR_CATALOG_PATH])
+{
+    char path[MR_CATALOG_PATH];
+    const char *root = mr_catalog_absolute_root(catalog);
+    int rc = mr_catalog_path(catalog, file, path);
+    if (rc == 0 && !mr_url_is(root) && !mr_url_is(path))
+        rc = -ENOENT;
+    return rc == 0 ? mr_url_join(root, path, url_out, MR_CATALOG_PATH) : rc;
+}
+
+const struct mr_object_version *mr_catalog_version(const struct mr_catalog *catalog, uint64_t file)
+{
+    const struct mr_object_version *versions =
+        mr_catalog_region_section(catalog, MR_SECTION_VERSIONS);
+    uint64_t n = mr_catalog_region_len(catalog, MR_SECTION_VERSIONS) / sizeof *versions;
+    return file < n ? &versions[file] : NULL;
 }
 
 bool mr_catalog_may_lack(const struct mr_catalog *catalog, uint64_t file)

@@ -50,6 +50,8 @@ enum mr_catalog_section {
                             folder: NUL-terminated texts, the absolute path of the folder and the
                             suffix of each member. In a catalog of a list: bytes of members */
     MR_SECTION_SIZES, /* struct mr_catalog_size, by sample; empty if no annotation states sizes */
+    MR_SECTION_VERSIONS, /* struct mr_object_version, by file: of remote files that must not change
+                            while the catalog is used */
     MR_CATALOG_N_SECTIONS
 };
 
@@ -124,6 +126,7 @@ struct mr_catalog_header {
     uint64_t n_files;          /* without further members that are loose files */
     uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
     uint64_t may_lack;         /* 1, in a catalog of a list: the file of a member may be missing */
+    uint64_t is_remote;        /* 1: the root is a URL, or a file's path is one */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;
     struct {

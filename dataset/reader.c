@@ -170,6 +170,8 @@ static mr_status try_ops(struct mr_reader *reader, const struct mr_reader_ops *o
  */
 static mr_status choose_ops(struct mr_reader *reader, mr_error *error)
 {
+    if (reader->options.root_url || mr_catalog_is_remote(reader->catalog))
+        return try_ops(reader, &mr_reader_remote_ops, error);
     if (reader->options.kind != MR_READER_AUTO)
         return try_ops(reader, readers[reader->options.kind], error);
     if (try_ops(reader, &mr_reader_uring_ops, error) == MR_OK)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a list of parts to their bytes, several samples at a time: submit and reap. There are two
- * readers, io_uring and pread. Both give the same bytes and the same errors. Each worker has its
- * own reader.
+ * From a list of parts to their bytes, several samples at a time: submit and reap. There are three
+ * readers: io_uring and pread for local files, and one for remote files. All give the same bytes;
+ * the first two also the same errors. Each worker has its own reader.
  *
- * The contract, which a slower kind of reader can fulfil too: up to depth samples are in flight;
- * they finish in any order, and so do the parts of one. A reap without waiting that returns false
- * means "not yet", which is no error. If a part fails for a while (today: for lack of a descriptor
- * or of memory for the call), the reader tries it again, as often as it decides, until it succeeds
- * or patience_ms have passed; today's readers sleep meanwhile, even in a reap without waiting.
+ * The contract: up to depth samples are in flight; they finish in any order, and so do the parts of
+ * one. A reap without waiting that returns false means "not yet", which is no error. If a part
+ * fails for a while (for lack of a descriptor or of memory for the call), the reader tries it
+ * again, as often as it decides, until it succeeds or patience_ms have passed; io_uring and pread
+ * sleep meanwhile, even in a reap without waiting. For a remote file the time is retry_ms.
  * MR_ERR_DAMAGED is a fault of the sample, which the policy for damaged
  * samples is for; all other errors are faults of this machine.
  */
@@ -22,12 +22,18 @@
 struct mr_reader;
 struct mr_other_files; /* dataset/file_cache.h */
 
+#define MR_READER_RETRY_MS 30000u
+
 struct mr_reader_options {
     mr_reader_kind kind; /* MR_READER_AUTO probes io_uring and falls back */
     uint32_t depth;      /* samples in flight: 1 to 64 */
     uint32_t
         max_files; /* limit on open shards; 0, or a value above mr_file_cache_limit(): that limit */
     uint32_t patience_ms;   /* how long a part that fails for a while is tried again; 0: a second */
+    uint32_t n_connections; /* of a remote reader; 0: one for each sample in flight */
+    uint32_t retry_ms;      /* how long a remote part is tried again; 0: MR_READER_RETRY_MS */
+    const char *root_url;   /* read all files of the catalog below this URL, as if the absolute path
+                               of its root were there; for tests. NULL: from where they are */
     bool plain_descriptors; /* use io_uring without fixed-file slots, as on kernels before 5.19; for
                                tests */
     const struct mr_other_files *other_files; /* NULL: there are none */
@@ -61,7 +67,7 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
                            mr_error *error);
 void mr_reader_destroy(struct mr_reader *reader);
 
-/* "io_uring" or "pread". */
+/* "io_uring", "pread" or "http". */
 const char *mr_reader_name(const struct mr_reader *reader);
 
 /* Samples submitted and not yet recycled. Submit is allowed while this is below depth. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the readers share. reader.c owns requests, buffers and queues. A request is a
- * sample; a table of functions (reader_uring.c, reader_pread.c) takes each of its parts from begin
- * to mr_reader_finish().
+ * sample; a table of functions (reader_uring.c, reader_pread.c, remote/reader_remote.c) takes each
+ * of its parts from begin to mr_reader_finish().
  *
- * Invariant: both readers give the same bytes and the same errors. So io_uring puts every part that
+ * Invariant: all readers give the same bytes and the same errors. So io_uring puts every part that
  * is not a plain success on the slow queue, and reader_pread.c repeats it with ordinary calls.
  */
 #ifndef DATASET_READER_IMPL_H
@@ -82,6 +82,7 @@ struct mr_reader {
 
 extern const struct mr_reader_ops mr_reader_pread_ops;
 extern const struct mr_reader_ops mr_reader_uring_ops;
+extern const struct mr_reader_ops mr_reader_remote_ops;
 
 /* The queue of parts to be read with ordinary calls. */
 void mr_reader_push_slow(struct mr_reader *reader, struct mr_reader_part *part);
@@ -124,6 +125,14 @@ int mr_reader_reserve(struct mr_reader_part *part, size_t len);
 /* Finish a part. On failure the caller has already written part->error. */
 void mr_reader_finish(struct mr_reader *reader, struct mr_reader_part *part, mr_status status,
                       size_t len);
+
+/* Write and return the name of the part's file; parts of other files are named by their sample. */
+const char *mr_reader_describe(struct mr_reader *reader, const struct mr_reader_part *part,
+                               char name[MR_CATALOG_DESCRIPTION]);
+/* Write part->error and return its status: the part is longer than its limit; no memory. */
+mr_status mr_reader_fail_large(struct mr_reader *reader, struct mr_reader_part *part,
+                               uint64_t n_bytes);
+mr_status mr_reader_fail_memory(struct mr_reader *reader, struct mr_reader_part *part, size_t len);
 
 /* True if the part has a known length that its limit and one call allow. */
 bool mr_reader_fits_call(const struct mr_reader_part *part);

@@ -44,9 +44,8 @@ static bool wait_for_resource(struct mr_reader *reader, int err, uint32_t *waite
     return true;
 }
 
-/* Parts of other files are named by their sample. */
-static const char *describe_file(struct mr_reader *reader, const struct mr_reader_part *part,
-                                 char name[MR_CATALOG_DESCRIPTION])
+const char *mr_reader_describe(struct mr_reader *reader, const struct mr_reader_part *part,
+                               char name[MR_CATALOG_DESCRIPTION])
 {
     uint64_t file = part->want->extent.file;
     int64_t index = reader->requests[part->request].index;
@@ -61,7 +60,7 @@ static const char *describe_file(struct mr_reader *reader, const struct mr_reade
 static mr_status fail_os(struct mr_reader *reader, struct mr_reader_part *part, int err)
 {
     char name[MR_CATALOG_DESCRIPTION];
-    describe_file(reader, part, name);
+    mr_reader_describe(reader, part, name);
     if (mr_file_words(err)) {
         mr_error_set(&part->error, MR_ERR_DAMAGED, "%s: %s", name, mr_file_words(err));
         part->error.os_error = err;
@@ -75,11 +74,12 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_part *part, 
     return mr_error_os(&part->error, status, err, "%s", name);
 }
 
-static mr_status fail_large(struct mr_reader *reader, struct mr_reader_part *part, uint64_t n_bytes)
+mr_status mr_reader_fail_large(struct mr_reader *reader, struct mr_reader_part *part,
+                               uint64_t n_bytes)
 {
     char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&part->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
-                        describe_file(reader, part, name), (unsigned long long)n_bytes,
+                        mr_reader_describe(reader, part, name), (unsigned long long)n_bytes,
                         (unsigned long long)part->want->max_bytes);
 }
 
@@ -91,15 +91,15 @@ static mr_status fail_short(struct mr_reader *reader, struct mr_reader_part *par
     if (fstat(fd, &st) != 0)
         return fail_os(reader, part, errno);
     return mr_error_set(&part->error, MR_ERR_DAMAGED, "%s: file ends at byte %lld, needs %llu",
-                        describe_file(reader, part, name), (long long)st.st_size,
+                        mr_reader_describe(reader, part, name), (long long)st.st_size,
                         (unsigned long long)needs);
 }
 
-static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_part *part, size_t len)
+mr_status mr_reader_fail_memory(struct mr_reader *reader, struct mr_reader_part *part, size_t len)
 {
     char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&part->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
-                        describe_file(reader, part, name), len);
+                        mr_reader_describe(reader, part, name), len);
 }
 
 /*
@@ -157,11 +157,11 @@ static mr_status read_rest(struct mr_reader *reader, struct mr_reader_part *part
     uint64_t expected = size > offset ? size - offset : 0;
     uint64_t room = expected;
     if (room > limit)
-        return fail_large(reader, part, room);
+        return mr_reader_fail_large(reader, part, room);
     for (;;) {
         size_t wanted = (size_t)room + 1;
         if (mr_reader_reserve(part, wanted) != 0)
-            return fail_memory(reader, part, wanted);
+            return mr_reader_fail_memory(reader, part, wanted);
         int64_t n = read_at(reader, fd, part->bytes, wanted, offset, (size_t)expected);
         if (n < 0)
             return fail_os(reader, part, (int)-n);
@@ -169,7 +169,7 @@ static mr_status read_rest(struct mr_reader *reader, struct mr_reader_part *part
         if ((uint64_t)n <= room)
             return MR_OK;
         if (room == limit)
-            return fail_large(reader, part, limit + 1);
+            return mr_reader_fail_large(reader, part, limit + 1);
         room = grow_guess(room, limit);
     }
 }
@@ -181,7 +181,7 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_part *p
     if (!mr_checked_add_u64(extent->offset, extent->len, &end) || end > INT64_MAX)
         return fail_short(reader, part, fd, UINT64_MAX);
     if (mr_reader_reserve(part, (size_t)extent->len) != 0)
-        return fail_memory(reader, part, (size_t)extent->len);
+        return mr_reader_fail_memory(reader, part, (size_t)extent->len);
     int64_t n = read_at(reader, fd, part->bytes, (size_t)extent->len, extent->offset, 0);
     if (n < 0)
         return fail_os(reader, part, (int)-n);
@@ -196,7 +196,7 @@ static mr_status copy_part(struct mr_reader *reader, struct mr_reader_part *part
 {
     size_t len = (size_t)part->want->extent.len;
     if (mr_reader_reserve(part, len) != 0)
-        return fail_memory(reader, part, len);
+        return mr_reader_fail_memory(reader, part, len);
     memcpy(part->bytes, bytes, len);
     part->len = len;
     return MR_OK;
@@ -232,9 +232,9 @@ static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part
     uint64_t size = 0;
     part->len = 0;
     if (mr_reader_reserve(part, 0) != 0)
-        return fail_memory(reader, part, 0);
+        return mr_reader_fail_memory(reader, part, 0);
     if (!to_end && extent->len > part->want->max_bytes)
-        return fail_large(reader, part, extent->len);
+        return mr_reader_fail_large(reader, part, extent->len);
     if (extent->len == 0)
         return MR_OK;
     const uint8_t *memory = mr_catalog_memory(reader->catalog, extent);

@@ -27,8 +27,9 @@ struct way {
     const char *name;
     mr_reader_kind kind;
     bool plain_descriptors;
+    bool is_remote; /* the same files from an HTTP server */
 };
-#define N_WAYS 3
+#define N_WAYS 4
 extern const struct way ways[N_WAYS];
 bool way_works(const struct way *way);
 
@@ -86,12 +87,21 @@ struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const stru
                             size_t n);
 void free_outcomes(struct outcome *outcomes, size_t n);
 
-/* Assert the same status, bytes, OS error and message. */
+/* Options for a reader of this way, which the caller may change. */
+struct mr_reader_options reader_options(const struct way *way, uint32_t depth);
+
+/*
+ * Assert the same status, bytes, OS error and message. If an HTTP server refuses a file, the
+ * message has the same name, and its answer in place of the system's words.
+ */
 void assert_same(const struct outcome *a, const struct outcome *b, const char *way);
 /*
  * The bytes of a sample as plain pread() gives them; its extents are complete. Ownership: free().
  */
 uint8_t *oracle(const mr_dataset *dataset, int64_t index, size_t *len_out);
+
+/* True if the text is this message, or that of an HTTP server that refuses the same file. */
+bool is_message(const char *way, const char *text, const char *message);
 
 /* Assert that the outcome is what plain pread() gives. */
 void expect_oracle(const mr_dataset *dataset, const struct outcome *outcome, const char *way);

@@ -64,6 +64,7 @@ OUTSIDE = {
     "libdeflate.h": ["transforms/masks/mask_inflate.c"],
     "tiffio.h": ["transforms/formats/tiff_file.c"],
     "gd*.h": ["tools/sheet.c"],
+    "curl/curl.h": ["dataset/remote/curl_api.h"],
     "expat.h": ["dataset/annotations/voc_xml.c"],
     "yajl_*.h": ["dataset/annotations/coco_json.c"],
     "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of gets, the connections, and when to try again.
+ *
+ * Invariant: a connection has at most one get. So libcurl has at most n_connections transfers, and
+ * never a queue of its own, whose wake-ups are slow in libcurl 8.13 to 8.14.1 (curl#18017).
+ */
+#include "dataset/remote/http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "dataset/remote/curl_api.h"
+#include "dataset/remote/request.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+enum {
+    STALL_S = 10,
+    CONNECT_S = 10,
+    SLOW_BYTES = 1000,    /* a second */
+    FIRST_PAUSE_MS = 100, /* doubled for each further try */
+    MAX_PAUSE_MS = 10000,
+    MAX_ERROR_BODY = 64 << 10, /* read to the end, so the connection can be used again */
+    MAX_WAIT_MS = 1000,
+    BUFFER_BYTES = 128 << 10,
+};
+
+struct connection {
+    struct mr_http *http;
+    CURL *easy;
+    struct mr_http_get *get; /* NULL: the connection is free */
+    struct curl_slist *headers;
+    struct mr_answer answer;
+    bool judged;
+    enum mr_verdict verdict;
+    uint64_t expected; /* bytes of the body */
+    uint8_t *bytes;    /* the first len of the reserved ones are written */
+    size_t reserved;
+    size_t len;
+    bool no_memory;
+    char text[CURL_ERROR_SIZE];
+};
+
+struct queue {
+    struct mr_http_get *head, *tail;
+};
+
+struct mr_http {
+    const struct mr_curl_api *curl;
+    CURLM *multi;
+    struct mr_http_options options;
+    struct connection *connections;
+    uint32_t n_running;
+    /* Connections that may be used: halved when the server is busy, one more after as many good
+       answers as there are. */
+    uint32_t n_allowed, n_good;
+    struct queue fresh, ended;
+    struct mr_http_get *paused; /* a list, in no order */
+    struct mr_rng rng;
+};
+
+static void push(struct queue *queue, struct mr_http_get *get)
+{
+    get->next = NULL;
+    *(queue->head ? &queue->tail->next : &queue->head) = get;
+    queue->tail = get;
+}
+
+static struct mr_http_get *pop(struct queue *queue)
+{
+    struct mr_http_get *get = queue->head;
+    if (get)
+        queue->head = get->next;
+    return get;
+}
+
+static size_t take_header(char *line, size_t size, size_t n, void *user)
+{
+    struct connection *c = user;
+    mr_answer_line(&c->answer, line, size * n);
+    return size * n;
+}
+
+static enum mr_verdict judge(struct connection *c)
+{
+    if (!c->judged)
+        c->verdict = mr_answer_judge(&c->answer, &c->get->wish, &c->expected, &c->get->os_error,
+                                     c->get->words);
+    c->judged = true;
+    return c->verdict;
+}
+
+/* Make room for len bytes in all. A body of unknown length doubles its room. */
+static bool reserve(struct connection *c, size_t len)
+{
+    if (len <= c->reserved)
+        return true;
+    c->reserved = c->expected == MR_LEN_UNKNOWN ? 2 * len : (size_t)c->expected;
+    c->bytes = c->get->reserve(c->get->user, c->reserved);
+    c->no_memory = !c->bytes;
+    return !c->no_memory;
+}
+
+/* Returning another number than was given ends the transfer. */
+static size_t take_body(char *bytes, size_t size, size_t n, void *user)
+{
+    struct connection *c = user;
+    size_t len = size * n;
+    if (judge(c) != MR_VERDICT_GOOD) {
+        c->len += len;
+        return c->len <= MAX_ERROR_BODY ? len : 0;
+    }
+    uint64_t limit = c->expected == MR_LEN_UNKNOWN ? c->get->wish.max_bytes : c->expected;
+    if (len > limit - c->len || !reserve(c, c->len + len)) {
+        c->len += len;
+        return 0;
+    }
+    memcpy(c->bytes + c->len, bytes, len);
+    c->len += len;
+    return len;
+}
+
+static const char *find_ca_bundle(void)
+{
+    const char *bundle = secure_getenv("CURL_CA_BUNDLE");
+    return bundle && *bundle ? bundle : secure_getenv("SSL_CERT_FILE");
+}
+
+static bool set_up_connection(struct mr_http *http, struct connection *c)
+{
+    const struct mr_curl_api *curl = http->curl;
+    const char *bundle = find_ca_bundle();
+    c->http = http;
+    c->easy = curl->easy_init();
+    if (!c->easy)
+        return false;
+    uint32_t stall_s = http->options.stall_s ? http->options.stall_s : STALL_S;
+    const struct {
+        CURLoption option;
+        long value;
+    } numbers[] = {{CURLOPT_NOSIGNAL, 1},
+                   {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
+                   {CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS},
+                   {CURLOPT_FOLLOWLOCATION, 1},
+                   {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
+                   {CURLOPT_MAXREDIRS, 5},
+                   {CURLOPT_CONNECTTIMEOUT, CONNECT_S},
+                   {CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES},
+                   {CURLOPT_LOW_SPEED_TIME, (long)stall_s},
+                   {CURLOPT_BUFFERSIZE, BUFFER_BYTES},
+                   {CURLOPT_TCP_KEEPALIVE, 1}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (curl->easy_setopt(c->easy, numbers[i].option, numbers[i].value) != CURLE_OK)
+            return false;
+    curl->easy_setopt(c->easy, CURLOPT_USERAGENT, "millrace");
+    curl->easy_setopt(c->easy, CURLOPT_ERRORBUFFER, c->text);
+    curl->easy_setopt(c->easy, CURLOPT_HEADERFUNCTION, take_header);
+    curl->easy_setopt(c->easy, CURLOPT_HEADERDATA, c);
+    curl->easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl->easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
+    curl->easy_setopt(c->easy, CURLOPT_PRIVATE, c);
+    return !bundle || !*bundle || curl->easy_setopt(c->easy, CURLOPT_CAINFO, bundle) == CURLE_OK;
+}
+
+static mr_status set_up(struct mr_http *http, mr_error *error)
+{
+    uint32_t n = http->options.n_connections;
+    mr_status status = mr_curl_api_open(&http->curl, error);
+    if (status != MR_OK)
+        return status;
+    http->multi = http->curl->multi_init();
+    http->connections = calloc(n, sizeof *http->connections);
+    if (!http->multi || !http->connections)
+        return mr_error_memory(error, n * sizeof *http->connections);
+    http->curl->multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, (long)n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!set_up_connection(http, &http->connections[i]))
+            return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s refuses an option that is needed",
+                                http->curl->version());
+    return MR_OK;
+}
+
+mr_status mr_http_create(const struct mr_http_options *options, struct mr_http **http_out,
+                         mr_error *error)
+{
+    struct mr_http *http = calloc(1, sizeof *http);
+    if (!http)
+        return mr_error_memory(error, sizeof *http);
+    http->options = *options;
+    http->n_allowed = options->n_connections;
+    mr_rng_init(&http->rng, mr_clock_now_ns(), (uint64_t)getpid(), (uintptr_t)http);
+    mr_status status = set_up(http, error);
+    if (status != MR_OK) {
+        mr_http_destroy(http);
+        http = NULL;
+    }
+    *http_out = http;
+    return status;
+}
+
+/* Take the get from its connection. */
+static struct mr_http_get *leave(struct connection *c)
+{
+    struct mr_http_get *get = c->get;
+    c->http->curl->multi_remove_handle(c->http->multi, c->easy);
+    c->http->curl->slist_free_all(c->headers);
+    c->headers = NULL;
+    c->get = NULL;
+    c->http->n_running--;
+    return get;
+}
+
+void mr_http_destroy(struct mr_http *http)
+{
+    if (!http)
+        return;
+    for (uint32_t i = 0; http->connections && i < http->options.n_connections; i++) {
+        struct connection *c = &http->connections[i];
+        if (c->get)
+            leave(c);
+        if (c->easy)
+            http->curl->easy_cleanup(c->easy);
+    }
+    if (http->multi)
+        http->curl->multi_cleanup(http->multi);
+    free(http->connections);
+    free(http);
+}
+
+void mr_http_begin(struct mr_http *http, struct mr_http_get *get)
+{
+    get->begun_ns = get->not_before_ns = 0;
+    get->n_tries = 0;
+    push(&http->fresh, get);
+}
+
+static void end_get(struct mr_http *http, struct mr_http_get *get, mr_status status, size_t len)
+{
+    get->status = status;
+    get->len = status == MR_OK ? len : 0;
+    push(&http->ended, get);
+}
+
+static bool add_header(struct connection *c, const char *text)
+{
+    struct curl_slist *list = c->http->curl->slist_append(c->headers, text);
+    if (list)
+        c->headers = list;
+    return list != NULL;
+}
+
+static mr_status prepare(struct connection *c, struct mr_remote_request *request)
+{
+    const struct mr_curl_api *curl = c->http->curl;
+    char range[64];
+    if (mr_remote_request_make(c->get->url, &c->get->wish, request, c->get->words) < 0)
+        return MR_ERR_DAMAGED;
+    uint64_t offset = c->get->wish.offset, len = c->get->wish.len;
+    snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, offset, offset + len - 1);
+    for (uint32_t i = 0; i < request->n_headers; i++)
+        if (!add_header(c, request->headers[i]))
+            return MR_ERR_NO_MEMORY;
+    bool secure = strncmp(request->url, "https", 5) == 0; /* never go on without TLS */
+    curl->easy_setopt(c->easy, CURLOPT_REDIR_PROTOCOLS,
+                      (long)(secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    if (curl->easy_setopt(c->easy, CURLOPT_URL, request->url) != CURLE_OK ||
+        curl->easy_setopt(c->easy, CURLOPT_RANGE, len == MR_LEN_UNKNOWN ? NULL : range) !=
+            CURLE_OK ||
+        curl->easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers) != CURLE_OK)
+        return MR_ERR_NO_MEMORY;
+    return MR_OK;
+}
+
+static void start(struct mr_http *http, struct connection *c, struct mr_http_get *get)
+{
+    struct mr_remote_request request;
+    uint64_t now = mr_clock_now_ns();
+    c->get = get;
+    c->answer = (struct mr_answer){0};
+    c->judged = c->no_memory = false;
+    c->reserved = c->len = 0;
+    c->text[0] = '\0';
+    get->os_error = 0;
+    get->words[0] = '\0';
+    get->begun_ns = get->begun_ns ? get->begun_ns : now;
+    get->n_tries++;
+    http->n_running++;
+    mr_status status = prepare(c, &request);
+    if (status == MR_OK && http->curl->multi_add_handle(http->multi, c->easy) != CURLM_OK)
+        status = MR_ERR_NO_MEMORY;
+    if (status != MR_OK)
+        end_get(http, leave(c), status, 0);
+}
+
+static struct mr_http_get *take_paused(struct mr_http *http)
+{
+    uint64_t now = mr_clock_now_ns();
+    for (struct mr_http_get **at = &http->paused; *at; at = &(*at)->next) {
+        struct mr_http_get *get = *at;
+        if (get->not_before_ns <= now) {
+            *at = get->next;
+            return get;
+        }
+    }
+    return NULL;
+}
+
+/* Give waiting gets to free connections; those that were tried before come first. */
+static void start_gets(struct mr_http *http)
+{
+    for (uint32_t i = 0; i < http->options.n_connections && http->n_running < http->n_allowed;
+         i++) {
+        if (http->connections[i].get)
+            continue;
+        struct mr_http_get *get = take_paused(http);
+        if (!get)
+            get = pop(&http->fresh);
+        if (!get)
+            return;
+        start(http, &http->connections[i], get);
+    }
+}
+
+/* True if a transfer that failed in this way may succeed later. */
+static bool may_pass(CURLcode code)
+{
+    switch (code) {
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_TOO_MANY_REDIRECTS: return false;
+    default: return true;
+    }
+}
+
+/* Judge a transfer that has ended. Writes get->words unless it is good. */
+static enum mr_verdict judge_end(struct connection *c, CURLcode code)
+{
+    struct mr_http_get *get = c->get;
+    /* an answer that is wrong explains why the transfer was ended */
+    if ((code == CURLE_OK || c->judged) && judge(c) != MR_VERDICT_GOOD)
+        return c->verdict;
+    bool complete = c->judged && (c->expected == MR_LEN_UNKNOWN || c->len == c->expected);
+    if (code == CURLE_OK && complete)
+        return MR_VERDICT_GOOD;
+    if (c->judged && c->expected == MR_LEN_UNKNOWN && c->len > get->wish.max_bytes) {
+        snprintf(get->words, sizeof get->words, "more bytes than the limit of %" PRIu64,
+                 get->wish.max_bytes);
+        return MR_VERDICT_FINAL;
+    }
+    if (c->judged && c->expected != MR_LEN_UNKNOWN && c->len != c->expected &&
+        (code == CURLE_OK || code == CURLE_WRITE_ERROR || code == CURLE_PARTIAL_FILE))
+        snprintf(get->words, sizeof get->words, "the server sent %zu bytes instead of %" PRIu64,
+                 c->len, c->expected);
+    else
+        snprintf(get->words, sizeof get->words, "%s",
+                 *c->text ? c->text : c->http->curl->easy_strerror(code));
+    return may_pass(code) ? MR_VERDICT_RETRY : MR_VERDICT_FINAL;
+}
+
+/* Half of the pause is random, so that workers do not come back together. */
+static uint64_t draw_pause_ms(struct mr_http *http, uint32_t n_tries)
+{
+    uint32_t shift = n_tries - 1 < 10 ? n_tries - 1 : 10;
+    uint64_t ms = (uint64_t)FIRST_PAUSE_MS << shift;
+    ms = ms < MAX_PAUSE_MS ? ms : MAX_PAUSE_MS;
+    return ms / 2 + mr_rng_u32(&http->rng) % (ms / 2 + 1);
+}
+
+/* Try again later, or end the get: its time is over, or the server asks to wait for longer. */
+static void try_again(struct mr_http *http, struct mr_http_get *get, uint64_t asked_ms)
+{
+    uint64_t now = mr_clock_now_ns(), limit = get->begun_ns + http->options.retry_ms * NS_PER_MS;
+    uint64_t pause_ms = draw_pause_ms(http, get->n_tries);
+    get->not_before_ns = now + (asked_ms > pause_ms ? asked_ms : pause_ms) * NS_PER_MS;
+    if (asked_ms <= pause_ms && get->not_before_ns > limit)
+        get->not_before_ns = limit; /* the last try */
+    if (now >= limit || get->not_before_ns > limit) {
+        size_t len = strlen(get->words);
+        snprintf(get->words + len, sizeof get->words - len, " (%" PRIu32 " tr%s in %" PRIu64 " ms)",
+                 get->n_tries, get->n_tries == 1 ? "y" : "ies", (now - get->begun_ns) / NS_PER_MS);
+        end_get(http, get, MR_ERR_DAMAGED, 0);
+        return;
+    }
+    get->next = http->paused;
+    http->paused = get;
+}
+
+static void count_answer(struct mr_http *http, const struct mr_answer *answer, bool good)
+{
+    if (answer->code == 429 || answer->code == 503) {
+        http->n_allowed = http->n_allowed > 1 ? http->n_allowed / 2 : 1;
+        http->n_good = 0;
+    } else if (good && ++http->n_good >= http->n_allowed &&
+               http->n_allowed < http->options.n_connections) {
+        http->n_allowed++;
+        http->n_good = 0;
+    }
+}
+
+static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
+{
+    struct connection *c = NULL;
+    curl_off_t asked_s = 0;
+    http->curl->easy_getinfo(easy, CURLINFO_PRIVATE, &c);
+    http->curl->easy_getinfo(easy, CURLINFO_RETRY_AFTER, &asked_s);
+    enum mr_verdict verdict = judge_end(c, code);
+    count_answer(http, &c->answer, verdict == MR_VERDICT_GOOD);
+    bool no_memory = c->no_memory || code == CURLE_OUT_OF_MEMORY;
+    struct mr_http_get *get = leave(c);
+    get->version = c->answer.version;
+    if (c->answer.code == 200)
+        get->version.size = c->answer.length;
+    if (no_memory)
+        end_get(http, get, MR_ERR_NO_MEMORY, 0);
+    else if (verdict == MR_VERDICT_GOOD)
+        end_get(http, get, MR_OK, c->len);
+    else if (verdict == MR_VERDICT_FINAL)
+        end_get(http, get, MR_ERR_DAMAGED, 0);
+    else
+        try_again(http, get, asked_s > 0 && asked_s < 86400 ? (uint64_t)asked_s * 1000 : 0);
+}
+
+static void make_progress(struct mr_http *http)
+{
+    int n;
+    CURLMsg *message;
+    start_gets(http);
+    http->curl->multi_perform(http->multi, &n);
+    while ((message = http->curl->multi_info_read(http->multi, &n)))
+        if (message->msg == CURLMSG_DONE)
+            end_transfer(http, message->easy_handle, message->data.result);
+}
+
+/* How long to sleep if nothing arrives. */
+static int find_wait_ms(const struct mr_http *http)
+{
+    uint64_t now = mr_clock_now_ns(), ms = MAX_WAIT_MS;
+    const struct mr_http_get *get = http->n_running < http->n_allowed ? http->paused : NULL;
+    for (; get; get = get->next) {
+        uint64_t left = get->not_before_ns > now ? (get->not_before_ns - now) / NS_PER_MS + 1 : 0;
+        ms = left < ms ? left : ms;
+    }
+    return (int)ms;
+}
+
+struct mr_http_get *mr_http_next(struct mr_http *http, bool wait)
+{
+    for (;;) {
+        if (http->ended.head)
+            return pop(&http->ended);
+        make_progress(http);
+        bool pending = http->n_running > 0 || http->paused || http->fresh.head;
+        if (http->ended.head || !pending || !wait)
+            return pop(&http->ended);
+        if (http->n_running < http->n_allowed && http->fresh.head)
+            continue; /* a transfer has ended, so another may begin */
+        http->curl->multi_poll(http->multi, NULL, 0, find_wait_ms(http), NULL);
+    }
+}

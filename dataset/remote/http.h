@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of objects by HTTP/1.1: any number of gets are begun, and end in any order. A get that
+ * fails for a while is tried again, with growing random pauses, until retry_ms have passed since
+ * its first try. libcurl's multi interface moves the bytes; gets wait here, not in libcurl, which
+ * never has more transfers than there are connections.
+ */
+#ifndef DATASET_REMOTE_HTTP_H
+#define DATASET_REMOTE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "dataset/extent.h"
+#include "dataset/remote/answer.h"
+
+struct mr_http;
+
+struct mr_http_options {
+    uint32_t n_connections; /* at least 1 */
+    uint32_t retry_ms;      /* 0: the first failure is final */
+    uint32_t stall_s; /* a transfer below 1,000 bytes a second for so long has failed; 0: 10 */
+};
+
+/* One range of an object. */
+struct mr_http_get {
+    /* Set by the caller before begin, and valid until the get has ended: */
+    const char *url;
+    struct mr_answer_wish wish;
+    /* Room for len bytes of the body; bytes that are there stay. NULL: no memory. */
+    uint8_t *(*reserve)(void *user, size_t len);
+    void *user;
+
+    /* Set when it has ended: */
+    mr_status status; /* MR_OK, MR_ERR_DAMAGED, MR_ERR_NO_MEMORY */
+    size_t len;
+    int os_error;                     /* as of mr_answer_judge() */
+    struct mr_object_version version; /* of the object, as this answer states it */
+    char words[2 * MR_ANSWER_WORDS];  /* what is wrong */
+
+    /* Private: */
+    struct mr_http_get *next;
+    uint64_t begun_ns; /* the first try; 0: none yet */
+    uint64_t not_before_ns;
+    uint32_t n_tries;
+};
+
+/* Returns MR_OK; MR_ERR_UNSUPPORTED: there is no libcurl, which the message says. */
+mr_status mr_http_create(const struct mr_http_options *options, struct mr_http **http_out,
+                         mr_error *error);
+/* Drops gets that have not ended. NULL does nothing. */
+void mr_http_destroy(struct mr_http *http);
+
+void mr_http_begin(struct mr_http *http, struct mr_http_get *get);
+
+/*
+ * Make progress, and take one get that has ended. wait: sleep until one has. NULL: none has ended
+ * yet, or none was begun.
+ */
+struct mr_http_get *mr_http_next(struct mr_http *http, bool wait);
+
+#endif

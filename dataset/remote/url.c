@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks, joins and escapes URLs. */
+#include "dataset/remote/url.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/words.h"
+
+/* The length of "https://" or "http://" at the start of a text; 0: another text. */
+static size_t scheme_len(const char *text)
+{
+    if (mr_word_begins(text, "https://"))
+        return 8;
+    return mr_word_begins(text, "http://") ? 7 : 0;
+}
+
+bool mr_url_is(const char *text)
+{
+    return scheme_len(text) > 0;
+}
+
+size_t mr_url_shown_len(const char *url)
+{
+    return strcspn(url, "?");
+}
+
+mr_status mr_url_check(const char *url, mr_error *error)
+{
+    const char *host = url + scheme_len(url);
+    size_t len = strcspn(host, "/?#"), shown = mr_url_shown_len(url);
+    if (memchr(host, '@', len)) /* the message must not contain the password */
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "a URL of the dataset has a user or a password before its host %.*s",
+                            (int)(len - strcspn(host, "@") - 1), host + strcspn(host, "@") + 1);
+    if (len == 0 || *host == ':')
+        return mr_error_set(error, MR_ERR_INVALID, "the URL '%.*s' has no host", (int)shown, url);
+    if (strchr(url, '#'))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the URL '%.*s' has a fragment; write %%23 for a # in a name",
+                            (int)shown, url);
+    return MR_OK;
+}
+
+int mr_url_join(const char *folder, const char *name, char *url_out, size_t size)
+{
+    size_t len = strlen(folder), scheme = scheme_len(folder);
+    if (mr_url_is(name))
+        len = 0;
+    else if (*name == '/')
+        len = scheme + strcspn(folder + scheme, "/");
+    int n = snprintf(url_out, size, "%.*s%s", (int)len, folder, name);
+    return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
+}
+
+int mr_url_encode(const char *url, char *out, size_t size)
+{
+    size_t n = 0;
+    for (; *url; url++) {
+        unsigned char byte = (unsigned char)*url;
+        bool escape = byte <= ' ' || byte > 126 || strchr("\"<>\\^`{|}", byte) ||
+                      (byte == '%' && !(is_hex(url[1]) && is_hex(url[2])));
+        if (n + 4 > size)
+            return -ENAMETOOLONG;
+        if (escape)
+            n += (size_t)snprintf(out + n, 4, "%%%02X", byte);
+        else
+            out[n++] = (char)byte;
+    }
+    if (n + 1 > size)
+        return -ENAMETOOLONG;
+    out[n] = '\0';
+    return 0;
+}

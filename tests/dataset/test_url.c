@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* URLs: what is one, which are refused, and how they are joined and escaped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dataset/remote/url.h"
+
+static void only_http_and_https_are_urls(void **state)
+{
+    (void)state;
+    assert_true(mr_url_is("http://a/b"));
+    assert_true(mr_url_is("HTTPS://a/b"));
+    assert_false(mr_url_is("s3://a/b"));
+    assert_false(mr_url_is("./http://a"));
+    assert_false(mr_url_is("http:/a"));
+    assert_false(mr_url_is(""));
+}
+
+static void expect_refused(const char *url, const char *text)
+{
+    mr_error error;
+    assert_int_equal(mr_url_check(url, &error), MR_ERR_INVALID);
+    assert_string_equal(error.text, text);
+}
+
+static void urls_that_cannot_be_read_are_refused_without_their_secrets(void **state)
+{
+    (void)state;
+    assert_int_equal(mr_url_check("https://host:8080/a/b%20c?sig=x", NULL), MR_OK);
+    assert_int_equal(mr_url_check("https://host/a@b", NULL), MR_OK);
+    expect_refused("http:///a?sig=secret", "the URL 'http:///a' has no host");
+    expect_refused("http://:80/a", "the URL 'http://:80/a' has no host");
+    expect_refused("http://", "the URL 'http://' has no host");
+    expect_refused("http://user:secret@host/a",
+                   "a URL of the dataset has a user or a password before its host host");
+    expect_refused("http://host/a#b?secret",
+                   "the URL 'http://host/a#b' has a fragment; write %23 for a # in a name");
+}
+
+static void expect_joined(const char *folder, const char *name, const char *url)
+{
+    char out[100];
+    assert_int_equal(mr_url_join(folder, name, out, sizeof out), 0);
+    assert_string_equal(out, url);
+}
+
+static void names_are_resolved_against_a_folder(void **state)
+{
+    (void)state;
+    char out[12];
+    expect_joined("http://h/a/", "b/c.jpg", "http://h/a/b/c.jpg");
+    expect_joined("http://h/a/", "/b", "http://h/b");
+    expect_joined("http://h", "/b", "http://h/b");
+    expect_joined("http://h/a/", "https://g/b", "https://g/b");
+    assert_int_equal(mr_url_join("http://h/", "abc", out, sizeof out) < 0, true);
+    assert_int_equal(mr_url_join("http://h/", "ab", out, sizeof out), 0);
+}
+
+static void expect_encoded(const char *url, const char *wanted)
+{
+    char out[100];
+    assert_int_equal(mr_url_encode(url, out, sizeof out), 0);
+    assert_string_equal(out, wanted);
+}
+
+static void what_a_request_may_not_contain_is_escaped(void **state)
+{
+    (void)state;
+    char out[32];
+    expect_encoded("http://h/a b", "http://h/a%20b");
+    expect_encoded("http://h/a%20b", "http://h/a%20b");
+    expect_encoded("http://h/100%.jpg", "http://h/100%25.jpg");
+    expect_encoded("http://h/\xc3\xa4\r\n?a=b&c", "http://h/%C3%A4%0D%0A?a=b&c");
+    expect_encoded("http://h/{0}|\"", "http://h/%7B0%7D%7C%22");
+    assert_int_equal(
+        mr_url_encode("http://h/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", out, sizeof out) < 0, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_http_and_https_are_urls),
+        cmocka_unit_test(urls_that_cannot_be_read_are_refused_without_their_secrets),
+        cmocka_unit_test(names_are_resolved_against_a_folder),
+        cmocka_unit_test(what_a_request_may_not_contain_is_escaped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
