@@ -210,8 +210,9 @@ endforeach()
 set(mr_readmes "")
 foreach(room base sampler dataset dataset/annotations dataset/remote dataset/tar
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
-        transforms/masks transforms/mixing transforms/simd transforms/text pinned packs cache
-        loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo dist/mpi
+        transforms/masks transforms/mixing transforms/simd transforms/text transforms/views pinned
+        packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo
+        dist/mpi
         dist/nccl
         tools tools/measure examples python tests bench)
   list(APPEND mr_readmes ${room}/README.md)

@@ -27,12 +27,17 @@ static void add_starts(struct mr_columns *columns, struct mr_column *rows, const
     mr_columns_add(columns, starts, MR_I64, 0, NULL);
 }
 
+static void name_of_view(const struct mr_view *view, const char *what, char name[MR_COLUMN_NAME])
+{
+    snprintf(name, MR_COLUMN_NAME, "%s%s%s", view->name, view->name[0] ? "." : "", what);
+}
+
 /* The geometry of a view's pictures. */
 static void add_geometry(const struct mr_view *view, struct mr_columns *columns)
 {
     const int64_t shape[2] = {view->n_pictures, MR_GEOMETRY_FIELDS};
     char name[MR_COLUMN_NAME];
-    snprintf(name, sizeof name, "%s%sgeometry", view->name, view->name[0] ? "." : "");
+    name_of_view(view, "geometry", name);
     mr_columns_add(columns, name, MR_I32, view->is_row ? 2 : 1, view->is_row ? shape : shape + 1);
 }
 
@@ -78,13 +83,18 @@ static void add_mixing(int64_t n_classes, struct mr_columns *columns)
 
 static void add_mask(const struct mr_plan *plan, struct mr_columns *columns)
 {
+    const struct mr_view *view = &plan->view;
+    char name[MR_COLUMN_NAME];
     const bool pads = plan->max_side != 0;
-    const int64_t shape[2] = {plan->out_height, plan->out_width};
+    const int64_t shape[3] = {view->n_pictures, plan->out_height, plan->out_width};
     const int64_t most_pixels =
         (int64_t)(plan->out_bytes / (plan->channels * mr_dtype_size(plan->dtype)));
     const bool has_gaps = plan->keeps_size && !pads;
-    struct mr_column *mask = mr_columns_add(columns, "mask_image", (mr_dtype)plan->mask.dtype,
-                                            has_gaps ? 1 : 2, has_gaps ? &most_pixels : shape);
+    name_of_view(view, "mask_image", name);
+    struct mr_column *mask =
+        has_gaps ? mr_columns_add(columns, name, (mr_dtype)plan->mask.dtype, 1, &most_pixels)
+                 : mr_columns_add(columns, name, (mr_dtype)plan->mask.dtype, 2 + view->is_row,
+                                  shape + !view->is_row);
     if (!plan->keeps_size)
         return;
     mask->row_bytes = (uint64_t)most_pixels * mr_dtype_size((mr_dtype)mask->dtype);
@@ -146,8 +156,9 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
     }
     if (mixes)
         add_mixing((int64_t)host->options.soft_labels, columns_out);
-    if (plan->mask.is_used)
-        add_mask(plan, columns_out);
+    for (uint32_t i = 0; i < n_views; i++)
+        if (mixed[i].mask.is_used)
+            add_mask(&mixed[i], columns_out);
     if (kind->boxes)
         add_boxes(host->options.max_boxes, columns_out);
     uint32_t first_extra = columns_out->n;

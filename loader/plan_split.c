@@ -114,6 +114,7 @@ static mr_status compile_views(mr_dataset *dataset, const mr_transform *transfor
             status = check_views(plans_out, *mixed_out, plan, error);
         if (status == MR_OK && !*mixed_out && plan->mix.kind)
             *mixed_out = plan;
+        plans_out->takes_mask |= plan->mask.is_used;
         plan++;
     } while (status == MR_OK && transform && (transform = transform->next));
     return status;

@@ -183,6 +183,8 @@ struct mr_plan {
     struct mr_op erase; /* applied to finished floats; kind 0: none */
     struct mr_op mix;   /* how a batch's rows are mixed; kind 0: not at all */
     struct mr_mask_rule mask;
+    uint32_t takes_mask; /* 1: samples have masks, for this view or, if it is the first one, for
+                            another */
     uint32_t draws_for_boxes; /* 1: draws depend on the boxes of the sample */
     uint32_t copy;            /* 1: a raw sample is copied unchanged */
     uint32_t use_exif;
@@ -208,13 +210,19 @@ struct mr_plan {
     struct mr_quotients quotients; /* of an exact plan */
 };
 
-/* Of member i of the samples. */
+/* The bytes of a mask of one picture of the output. */
+static inline uint64_t mr_plan_mask_bytes(const struct mr_plan *plan)
+{
+    return (uint64_t)plan->out_height * plan->out_width * mr_dtype_size((mr_dtype)plan->mask.dtype);
+}
+
+/* Of member i of the samples; plan is that of the first view. */
 static inline enum mr_member_use mr_plan_member_use(const struct mr_plan *plan, uint32_t i)
 {
     uint32_t boxes = plan->kind.boxes; /* 1 + the index */
     if (boxes == i + 1)
         return MR_MEMBER_BOXES;
-    return plan->mask.is_used && i == (boxes == 1) ? MR_MEMBER_MASK : MR_MEMBER_BYTES;
+    return plan->takes_mask && i == (boxes == 1) ? MR_MEMBER_MASK : MR_MEMBER_BYTES;
 }
 
 #endif

@@ -282,6 +282,7 @@ static mr_status compile_mask(const struct mr_op *op, struct mr_plan *plan, mr_e
     mr_status status = check_annotated(plan, "masks", error);
     if (status != MR_OK)
         return status;
+    plan->takes_mask = 1;
     plan->mask = (struct mr_mask_rule){
         .is_used = 1, .dtype = op->mask_dtype, .nearest = op->interpolation, .fill = op->padding};
     return MR_OK;
@@ -330,8 +331,8 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
     status = status == MR_OK ? check_calls(plan, error) : status;
     if (status != MR_OK)
         return status;
-    if (mr_transform_has_pictures(transform) && mask)
-        return mr_error_set(error, MR_ERR_INVALID, "mask cannot be applied to views and crops");
+    if (plan->view.n_crops > 0 && mask)
+        return mr_error_set(error, MR_ERR_INVALID, "mask is not applied to five_crop and ten_crop");
     status = compile_mask(mask, plan, error);
     status = status == MR_OK ? compile_boxes(plan, error) : status;
     if (status == MR_OK && mr_transform_has_pictures(transform) &&

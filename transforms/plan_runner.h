@@ -7,33 +7,12 @@
 #define TRANSFORMS_PLAN_RUNNER_H
 
 #include "base/box_list.h"
-#include "base/erasing.h"
 #include "base/packed_image.h"
 #include "base/rng.h"
 #include "transforms/codec.h"
-#include "transforms/plan.h"
+#include "transforms/plan_report.h"
 
 struct mr_plan_runner; /* a worker's codec, tables and rows; grows to the largest image */
-
-#define MR_GEOMETRY_FIELDS 8
-
-struct mr_plan_runner_report {
-    int32_t geometry[MR_GEOMETRY_FIELDS]; /* source width, height, crop x, y, width, height,
-                                             hflip, vflip */
-    uint32_t width;                       /* of the output, if it is a picture */
-    uint32_t height;
-    uint32_t n_warnings;
-    struct mr_erase erase; /* the boxes; already applied, or deferred: see mr_erase_is_deferred() */
-    uint64_t decode_ns;    /* 0 unless with_timing */
-    uint64_t transform_ns;
-};
-
-/* Where the pictures of a view go. */
-struct mr_view_out {
-    uint8_t *pixels;         /* plan->out_bytes for each picture */
-    int32_t *geometry;       /* MR_GEOMETRY_FIELDS for each */
-    struct mr_erase *erases; /* for each, if erasing is deferred; otherwise NULL */
-};
 
 /* plan must outlive the object; it may be in read-only shared memory. */
 mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits,
@@ -88,12 +67,12 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
                                     struct mr_plan_runner_report *report_out, mr_error *error);
 
 /*
- * Make the mask of the sample that was run last, whose bytes are those of its first further member
- * (masks/mask_run.h). out: the elements of a mask of the output's size. MR_ERR_DAMAGED, with words
- * that follow the sample's name.
+ * Lend the mask of the sample that is run next, the bytes of its first further member
+ * (masks/mask_run.h). The run moves it as it moves the picture. out: the elements of a mask of the
+ * output's size; with views they go to their outs instead.
  */
-mr_status mr_plan_runner_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
-                              void *out, mr_error *error);
+void mr_plan_runner_set_mask(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
+                             void *out);
 
 /*
  * Lend the boxes of the sample that is run next, as its annotation has them; only if the plan's

@@ -35,9 +35,9 @@
  * are unspecified; they are not copied to a device.
  *
  * With the operation mask, "mask_image" ([N,H,W], u8, i16 or i64) has the masks of the images, and
- * the first further member is not an array of its own. With ragged, "mask_image" has one dimension,
- * each mask has the height and width of its image, and "mask_image.offsets" (i64 [N]) says where it
- * begins, in elements.
+ * the first further member is not an array of its own. A view has "NAME.mask_image", [N,H,W] or
+ * [N,k,H,W]. With ragged, "mask_image" has one dimension, each mask has the height and width of its
+ * image, and "mask_image.offsets" (i64 [N]) says where it begins, in elements.
  *
  * With the option pad_batch, images differ in size, and those of a batch are padded at the right
  * and at the bottom to its largest height and width: "image" is [N,C,H,W] or [N,H,W,C] and

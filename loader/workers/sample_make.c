@@ -28,12 +28,23 @@ struct mr_sample_maker {
     struct mr_reader *spare;  /* for candidates that were not read ahead; made when first needed */
     struct mr_fork_mark mark; /* made in the worker itself */
     uint32_t first_extra;     /* column of the first further member that is one */
-    uint32_t mask;            /* column of the masks; MR_NO_COLUMN */
-    bool has_pictures;        /* of views or crops: */
+    uint32_t masks[MR_MAX_VIEWS]; /* columns of the masks, that of the only picture first;
+                                     MR_NO_COLUMN */
+    bool has_pictures;            /* of views or crops: */
     struct mr_view_out outs[MR_MAX_VIEWS];
     uint32_t first_box;       /* column of the boxes, which those of their values follow */
     struct mr_box_list boxes; /* of the sample in progress */
 };
+
+static void find_masks(struct mr_sample_maker *maker)
+{
+    for (uint32_t i = 0; i <= maker->control->n_views; i++) {
+        const char *view = mr_control_plan(&maker->job.shared, i)->view.name;
+        char name[MR_COLUMN_NAME];
+        snprintf(name, sizeof name, "%s%smask_image", view, view[0] ? "." : "");
+        maker->masks[i] = mr_columns_find(&maker->control->layout.columns, name);
+    }
+}
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
                                 mr_error *error)
@@ -50,7 +61,7 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->first_extra = maker->control->layout.columns.n; /* they are last */
     for (uint32_t k = 0; k < plan->kind.n_extra; k++)
         maker->first_extra -= mr_plan_member_use(plan, k) == MR_MEMBER_BYTES;
-    maker->mask = mr_columns_find(&maker->control->layout.columns, "mask_image");
+    find_masks(maker);
     maker->first_box =
         plan->kind.boxes ? mr_columns_find(&maker->control->layout.columns, "boxes") : MR_NO_COLUMN;
     const struct mr_view *view = &plan->view;
@@ -225,6 +236,8 @@ static void aim_at_rows(struct mr_sample_maker *maker, const struct mr_sample_jo
         uint32_t geometry = i ? pixels + 1 : MR_COLUMN_GEOMETRY;
         *out = (struct mr_view_out){.pixels = mr_slot_row(&job->view, pixels, job->place),
                                     .geometry = mr_slot_row(&job->view, geometry, job->place)};
+        if (maker->masks[i] != MR_NO_COLUMN)
+            out->masks = mr_slot_row(&job->view, maker->masks[i], job->place);
         if (!mr_control_mixed(&maker->job.shared, i)->mix.kind)
             continue;
         out->pixels = source;
@@ -280,29 +293,28 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
-static mr_status make_mask(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+/* Lend the sample's mask to the run of its pixels. */
+static mr_status lend_mask(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                            const struct mr_read_part *member, mr_error *error)
 {
-    void *out = mr_slot_row(&job->view, maker->mask, job->place);
-    mr_status status = member->len == 0 ? mr_error_set(error, MR_ERR_DAMAGED, "it has no mask")
-                                        : mr_plan_runner_mask(maker->source.runner, member->bytes,
-                                                              member->len, out, error);
-    if (status != MR_OK)
-        mr_sample_fetch_name(maker->job.catalog, job->index, error);
-    return status;
+    void *out = maker->masks[0] == MR_NO_COLUMN
+                    ? NULL
+                    : mr_slot_row(&job->view, maker->masks[0], job->place);
+    mr_plan_runner_set_mask(maker->runner, member->bytes, member->len, out);
+    if (member->len > 0)
+        return MR_OK;
+    mr_error_set(error, MR_ERR_DAMAGED, "it has no mask");
+    mr_sample_fetch_name(maker->job.catalog, job->index, error);
+    return MR_ERR_DAMAGED;
 }
 
 /* Read the boxes of the sample. The run of its pixels moves them. */
 static mr_status read_boxes(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                            const struct mr_read *read, mr_error *error)
+                            const struct mr_read_part *member, mr_error *error)
 {
-    const struct mr_plan *plan = &maker->control->plan;
-    uint32_t most = maker->control->options.max_boxes, member = 0;
-    mr_status status = MR_OK;
-    for (uint32_t i = 0; status == MR_OK && i < read->list->n; i++)
-        if (read->list->part[i].purpose == MR_FOR_MEMBER && ++member == plan->kind.boxes)
-            status = mr_box_member_read(maker->job.catalog, job->index, read->part[i].bytes,
-                                        read->part[i].len, &maker->boxes, error);
+    uint32_t most = maker->control->options.max_boxes;
+    mr_status status = mr_box_member_read(maker->job.catalog, job->index, member->bytes,
+                                          member->len, &maker->boxes, error);
     if (status == MR_OK && maker->boxes.n > most) {
         status = mr_error_set(error, MR_ERR_DAMAGED, "it has %u boxes; max_boxes is %u",
                               maker->boxes.n, most);
@@ -331,21 +343,21 @@ static void store_boxes(const struct mr_sample_maker *maker, const struct mr_sam
             n * (uint32_t)mr_column_unit_bytes(&job->view.layout->columns.column[c]);
 }
 
-/* Store the further members of the sample as they are, or as its mask. */
-static mr_status store_members(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                               const struct mr_read *read, mr_error *error)
+/* Store the further members of the sample as they are, or take them for the run of its pixels. */
+static mr_status take_members(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                              const struct mr_read *read, mr_error *error)
 {
     uint32_t column = maker->first_extra, member = 0;
     mr_status status = MR_OK;
     for (uint32_t i = 0; status == MR_OK && i < read->list->n; i++) {
+        const struct mr_read_part *part = &read->part[i];
         if (read->list->part[i].purpose != MR_FOR_MEMBER)
             continue;
-        enum mr_member_use use = mr_plan_member_use(&maker->control->plan, member++);
-        if (use == MR_MEMBER_MASK)
-            status = make_mask(maker, job, &read->part[i], error);
-        else if (use == MR_MEMBER_BYTES)
-            mr_slot_extra_put(&job->view, column++, job->place, read->part[i].bytes,
-                              read->part[i].len);
+        switch (mr_plan_member_use(&maker->control->plan, member++)) {
+        case MR_MEMBER_BOXES: status = read_boxes(maker, job, part, error); break;
+        case MR_MEMBER_MASK: status = lend_mask(maker, job, part, error); break;
+        default: mr_slot_extra_put(&job->view, column++, job->place, part->bytes, part->len); break;
+        }
     }
     return status;
 }
@@ -356,14 +368,13 @@ static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_
     struct mr_fetched fetched;
     mr_status status =
         mr_sample_fetch_take(&maker->source, job, read, label_at(job), &fetched, error);
-    bool has_boxes = maker->first_box != MR_NO_COLUMN;
-    if (status == MR_OK && has_boxes)
-        status = read_boxes(maker, job, read, error);
+    if (status == MR_OK)
+        status = take_members(maker, job, read, error);
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
-    if (status == MR_OK && has_boxes)
+    if (status == MR_OK && maker->first_box != MR_NO_COLUMN)
         store_boxes(maker, job);
-    return status == MR_OK ? store_members(maker, job, read, error) : status;
+    return status;
 }
 
 /* MR_PENDING: the entry of the cache was no help, so the file must be read. */

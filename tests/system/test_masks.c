@@ -185,18 +185,14 @@ static void check_padding(const mr_batch *part, const mr_array *masks, int64_t r
     *width = shape[1];
 }
 
-/* A crop, or a crop and a resize, then flips, as the geometry of the row says. */
-static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
+/*
+ * A crop, or a crop and a resize, then flips, as the geometry g says. The mask begins at element
+ * `first`, and a line has `line` elements.
+ */
+static void check_mask(const mr_array *masks, int64_t first, int64_t height, int64_t width,
+                       int64_t line, const int32_t *g, int64_t index, nearest_fn nearest)
 {
-    const mr_array *masks = mr_batch_array(part, "mask_image");
-    const int32_t *g = (const int32_t *)mr_test_data(part, "geometry") + 8 * row;
-    int64_t index = ((const int64_t *)mr_test_data(part, "index"))[row];
     struct mr_test_png mask = mask_of(index);
-    int64_t height, width;
-    assert_non_null(masks);
-    int64_t first = find_mask(part, masks, row, &height, &width), line = width;
-    if (masks->ndim == 3 && mr_batch_array(part, "image.shape"))
-        check_padding(part, masks, row, &height, &width);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++) {
             int64_t out_x = g[6] ? width - 1 - x : x, out_y = g[7] ? height - 1 - y : y;
@@ -209,6 +205,34 @@ static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
                 fail_msg("sample %d at %d,%d: %d instead of %d", (int)index, (int)x, (int)y,
                          (int)got, (int)want);
         }
+}
+
+static void check_row(const mr_batch *part, int64_t row, nearest_fn nearest)
+{
+    const mr_array *masks = mr_batch_array(part, "mask_image");
+    const int32_t *g = (const int32_t *)mr_test_data(part, "geometry") + 8 * row;
+    int64_t index = ((const int64_t *)mr_test_data(part, "index"))[row];
+    int64_t height, width;
+    assert_non_null(masks);
+    int64_t first = find_mask(part, masks, row, &height, &width), line = width;
+    if (masks->ndim == 3 && mr_batch_array(part, "image.shape"))
+        check_padding(part, masks, row, &height, &width);
+    check_mask(masks, first, height, width, line, g, index, nearest);
+}
+
+/* Masks of n pictures of each sample, of the view of that name. */
+static void check_view(const mr_batch *batch, const char *name, int64_t n, nearest_fn nearest)
+{
+    char masks_name[64], geometry_name[64];
+    snprintf(masks_name, sizeof masks_name, "%s.mask_image", name);
+    snprintf(geometry_name, sizeof geometry_name, "%s.geometry", name);
+    const mr_array *masks = mr_batch_array(batch, masks_name);
+    const int32_t *geometry = mr_test_data(batch, geometry_name);
+    assert_non_null(masks);
+    int64_t height = masks->shape[masks->ndim - 2], width = masks->shape[masks->ndim - 1];
+    for (int64_t i = 0; i < n * mr_batch_size(batch); i++)
+        check_mask(masks, i * height * width, height, width, width, geometry + 8 * i,
+                   ((const int64_t *)mr_test_data(batch, "index"))[i / n], nearest);
 }
 
 static void check_epoch(mr_dataset *dataset, const char *transform, const mr_loader_options *o,
@@ -269,6 +293,39 @@ static void every_dtype_and_rule(void **state)
                 pil_nearest);
     check_epoch(dataset, "pad_if_smaller(60)+mask(fill=77)+random_crop(60)", &o, torch_nearest);
     mr_dataset_destroy(dataset);
+}
+
+/* Each view that has `mask` has an array of masks, moved as its pictures. */
+static void masks_of_views_move_with_their_pictures_from_every_source(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "view(plain,train:16)|view(a,random_resized_crop(24)+hflip+mask())|"
+        "view(b,3,random_resized_crop(20:16,scale=0.1:0.5)+vflip+mask(dtype=i16))|"
+        "view(c,resize(32:64)+hflip+mask(nearest=pil))";
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 5};
+    for (int source = 0; source < N_SOURCES; source++)
+        for (size_t i = 0; i < 3; i++) {
+            mr_dataset *dataset = open_source(source);
+            mr_loader_options o = base_options(workers[i]);
+            mr_loader *loader = mr_test_loader(dataset, text, &o);
+            mr_batch *batch;
+            uint64_t n = 0;
+            while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+                assert_null(mr_batch_array(batch, "plain.mask_image"));
+                assert_null(mr_batch_array(batch, "seg"));
+                assert_int_equal(mr_batch_array(batch, "a.mask_image")->ndim, 3);
+                assert_int_equal(mr_batch_array(batch, "b.mask_image")->shape[1], 3);
+                check_view(batch, "a", 1, torch_nearest);
+                check_view(batch, "b", 3, torch_nearest);
+                check_view(batch, "c", 1, pil_nearest);
+                n += mr_batch_size(batch);
+                mr_batch_release(batch);
+            }
+            assert_int_equal(n, N);
+            mr_loader_destroy(loader);
+            mr_dataset_destroy(dataset);
+        }
 }
 
 /* Of images, masks and geometry. */
@@ -398,6 +455,7 @@ static void a_wrong_mask_is_damage_of_its_sample(void **state)
     mr_test_image_free(&image);
     assert_int_equal(remove(at("masks/a/004.png")), 0);
     expect_damage("resize(24:24)+mask()", "it has no mask");
+    expect_damage("view(a,resize(24:24))|view(b,resize(9:9)+mask())", "it has no mask");
     write_mask(4);
 }
 
@@ -448,6 +506,10 @@ static void what_does_not_move_masks_is_refused_by_name(void **state)
                    "hflip is not applied to masks");
     expect_refused(dataset, "exif+train:24+mask()", "exif is not applied to masks");
     expect_refused(dataset, "train:24+mask()+mixup(0.2)", "mixup is not applied to masks");
+    expect_refused(dataset, "view(a,train:24)|view(b,train:24+mask()+mixup(0.2))",
+                   "view 'b': mixup is not applied to masks");
+    expect_refused(dataset, "resize(30)+five_crop(24)+mask()",
+                   "mask is not applied to five_crop and ten_crop");
     expect_refused(dataset, "random_resize(20,30)",
                    "random_resize gives each image another size; add random_crop(N) or");
     expect_refused(dataset, "hflip+scale_jitter(20)", "scale_jitter gives each image");
@@ -514,6 +576,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_move_with_their_pictures_from_every_source),
+        cmocka_unit_test(masks_of_views_move_with_their_pictures_from_every_source),
         cmocka_unit_test(detection_gives_the_same_bits_from_every_source),
         cmocka_unit_test(every_dtype_and_rule),
         cmocka_unit_test(masks_of_images_of_different_sizes),

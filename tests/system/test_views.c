@@ -343,7 +343,7 @@ static void what_cannot_be_a_view_is_refused_by_name(void **state)
     expect_refused("view(a,hflip)|view(b,hflip)|view(c,hflip)|view(d,hflip)|view(e,hflip)|"
                    "view(f,hflip)|view(g,hflip)|view(h,hflip)|view(i,hflip)",
                    "at most 8 views");
-    expect_refused("view(a,train:24+mask)", "mask cannot be applied to views and crops");
+    expect_refused("view(a,train:24+mask)", "view 'a': mask cannot be applied: the samples have");
     expect_refused("view(a,train:24)|view(b,exif+train:24)",
                    "exif is in view 'b' and not in view 'a'");
     expect_refused("view(a,2,five_crop(24))", "view 'a': the count 2: five_crop has its own");

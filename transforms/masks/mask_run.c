@@ -150,14 +150,30 @@ static mr_status write_rows(const struct mr_mask_rule *rule, const struct mr_geo
     return MR_OK;
 }
 
+void mr_mask_run_set(struct mr_mask_run *run, const uint8_t *bytes, size_t len)
+{
+    run->bytes = bytes;
+    run->len = len;
+    run->is_decoded = false;
+}
+
+static mr_status decode(struct mr_mask_run *run, const struct mr_codec_limits *limits,
+                        uint32_t width, uint32_t height, mr_error *error)
+{
+    if (run->is_decoded)
+        return MR_OK;
+    mr_status status =
+        mr_codec_png_read_indices(limits, run->bytes, run->len, width, height, &run->pixels, error);
+    run->is_decoded = status == MR_OK;
+    return status;
+}
+
 mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_rule *rule,
                       const struct mr_codec_limits *limits, const struct mr_geometry_steps *steps,
-                      const struct mr_mask_size *size, const uint8_t *bytes, size_t len, void *out,
-                      mr_error *error)
+                      const struct mr_mask_size *size, void *out, mr_error *error)
 {
     struct source source;
-    mr_status status = mr_codec_png_read_indices(limits, bytes, len, size->width, size->height,
-                                                 &run->pixels, error);
+    mr_status status = decode(run, limits, size->width, size->height, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&run->columns, size->out_width, sizeof(int32_t), error);
     if (status != MR_OK)

@@ -13,6 +13,9 @@
 
 /* The memory that masks are made in. It starts as zeros, and grows to the largest mask. */
 struct mr_mask_run {
+    const uint8_t *bytes; /* of the sample's mask */
+    size_t len;
+    bool is_decoded; /* to pixels: */
     struct mr_mask_pixels pixels;
     struct mr_scratch columns;
 };
@@ -27,15 +30,17 @@ struct mr_mask_size {
     uint32_t out_height;
 };
 
+/* Set the mask of the next sample, a PNG of a palette or of 8 or 16 bits of grey. */
+void mr_mask_run_set(struct mr_mask_run *run, const uint8_t *bytes, size_t len);
+
 /*
- * Make the mask of a picture. bytes: a PNG of a palette, or of 8 or 16 bits of grey. steps: what
- * the picture's draws became. out: out_height x out_width elements of the rule's dtype.
+ * Make the mask of a picture of that sample. It is decoded once. steps: what the picture's draws
+ * became. out: out_height x out_width elements of the rule's dtype.
  * MR_ERR_DAMAGED: the file is no such PNG, has another size than the picture, or has a value that
  * the dtype cannot hold. MR_ERR_NO_MEMORY.
  */
 mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_rule *rule,
                       const struct mr_codec_limits *limits, const struct mr_geometry_steps *steps,
-                      const struct mr_mask_size *size, const uint8_t *bytes, size_t len, void *out,
-                      mr_error *error);
+                      const struct mr_mask_size *size, void *out, mr_error *error);
 
 #endif
