@@ -14,6 +14,7 @@ import re
 import torch
 from torchvision import transforms as v1
 
+from millrace.torch._joint import recognise_joint
 from millrace.torch._recipe import recognise
 from millrace.torch._words import Unknown
 
@@ -36,6 +37,7 @@ ARGUMENTS = {
     (8, 16), "RandomShortestSize": (8,), "ScaleJitter": ((8, 8),), "UniformTemporalSubsample": (2,),
     "ConvertBoundingBoxFormat": ("XYXY",), "SetClampingMode": ("soft",), "MixUp": (), "CutMix": ()
 }
+FOR_BOXES = ("ConvertBoundingBoxFormat", "RandomIoUCrop", "SanitizeBoundingBoxes")
 ON_FLOATS = ("Normalize", "RandomErasing", "GaussianNoise", "LinearTransformation")
 DRAW_SIZES = ("RandomResize", "RandomShortestSize", "RandomZoomOut", "ScaleJitter")
 CONVERTERS = ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype")
@@ -72,7 +74,10 @@ def find(version, name):
     else:
         whole = [*floats, thing] if name in ON_FLOATS else [thing, *floats]
     try:
-        text = recognise(v1.Compose(whole)).text
+        if name in FOR_BOXES:
+            text = recognise_joint(v2.Compose([thing, v2.ToImage()]), "boxes").text
+        else:
+            text = recognise(v1.Compose(whole)).text
     except Unknown as reason:
         return "torch", re.sub(r"^the transform (v2\.)?\w+: ", "", str(reason))
     if name in CONVERTERS:

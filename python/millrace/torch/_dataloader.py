@@ -33,6 +33,7 @@ from ._words import Unknown, foresee, needs
 _T = TypeVar("_T", covariant=True)
 _STATE = {"_num_yielded", "_iterator_finished", "epoch", "batch_size", "order", "draws"}
 _MOST_SLOTS = 1024
+_MOST_BYTES = 2 << 30  # of batches whose images keep their sizes, if four fit
 _MOST_SAMPLES = 65535  # of a batch
 
 
@@ -183,7 +184,8 @@ class DataLoader(data.DataLoader[_T]):
         indices = self._source.indices
         order = range(len(self._source.dataset)) if indices is None else indices
         with Loader(self._source.dataset, self._recipe.text, batch_size=n, num_workers=0,
-                    dtype=self._recipe.dtype, seed=self._draws.seed) as first:
+                    dtype=self._recipe.dtype, seed=self._draws.seed,
+                    **self._sample_options()) as first:
             first.set_epoch(0, order[:n])
             return show(first, n, classes)
 
@@ -226,6 +228,8 @@ class DataLoader(data.DataLoader[_T]):
     def _recognise(self) -> Recipe:
         _check_batches(self._batches)
         check_functions(self.dataset)
+        if self._source.annotated is not None:
+            return self._source.annotated.recognise(self.exact_resize)
         recipe = recognise(self._source.owner.transform, self.exact_resize)
         recipe = recipe._replace(text=self._source.prefix + recipe.text)
         # torch's default_collate too needs images of one size.
@@ -267,10 +271,17 @@ class DataLoader(data.DataLoader[_T]):
                       dtype=recipe.dtype,
                       allow_same_epoch=True,
                       allow_empty_epoch=True,
+                      **self._sample_options(),
                       **self._order_options())
         # No warning of copies where decoding takes longer, and torch refuses a prefetch_factor.
         made._warned = self.num_workers == 0
         return made
+
+    def _sample_options(self) -> dict[str, Any]:
+        """Options of the native loader for samples with masks or boxes."""
+        assert self._recipe is not None
+        annotated = self._source.annotated
+        return annotated.options(self._recipe, self.collate_fn) if annotated is not None else {}
 
     def _count_slots(self, batch_size: int) -> int:
         """Two more than the library's default (loader/resolve.c), because programs hold a batch
@@ -282,6 +293,9 @@ class DataLoader(data.DataLoader[_T]):
             n = 4  # the caller waits until the memory of all is there, and reads nothing ahead
         if self._reads_ahead:
             n = (self.prefetch_factor or 1) * self.num_workers + 2
+        options = self._sample_options()
+        room = options.get("max_row_bytes", 0) + 13 * options.get("pad_batch", 0)**2
+        n = min(n, max(4, _MOST_BYTES // max(1, room * batch_size)))
         # Accelerate's SkipBatchSampler may have a negative length, at which len() fails.
         return min(n, max(1, self._batches.__len__()) + 3, _MOST_SLOTS)
 
@@ -358,6 +372,10 @@ class DataLoader(data.DataLoader[_T]):
 
     def _collate(self, batch: Batch) -> Any:
         """The batch as the program gets it."""
+        if self._source.annotated is not None:
+            assert self._recipe is not None
+            made = self._source.annotated.collate(batch, self._recipe, self.collate_fn)
+            return pin_memory(made) if self._pins else made
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
         rows = {name: found.tolist() for name, found in find_members(batch).items()}
         keys, pair = self._source.keys, [image, label]

@@ -10,10 +10,19 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 import torch
+from PIL import Image
 
 from .. import Error, Transform
 from ._timm import timm_erasing, timm_operation
 from ._words import Unknown, filter_of, foresee, is_timm, join, needs, number, size_of
+
+
+class Look(NamedTuple):
+    """What targets with masks or boxes are made of."""
+    is_pure: bool
+    """Tensors, not tv_tensors."""
+    keeps_whole: bool
+    """Boxes of whole numbers stay so: no operation resizes, and none converts them."""
 
 
 class Recipe(NamedTuple):
@@ -24,23 +33,30 @@ class Recipe(NamedTuple):
     """All images come out with the same size."""
     note: str = ""
     """How the pixels differ from torch's, which the program has accepted."""
+    is_image: bool = False
+    """Images of annotated datasets are tv_tensors.Image, not tensors."""
+    look: Look | None = None
 
 
-def _is_v2(t: Any) -> bool:
+def is_v2(t: Any) -> bool:
     return type(t).__module__.startswith("torchvision.transforms.v2")
 
 
 def _version(t: Any) -> str:
     """The end of the names of operations for which v1 and v2 differ."""
-    return "_v2" if _is_v2(t) else ""
+    return "_v2" if is_v2(t) else ""
+
+
+def fill_of(fill: Any, kind: type) -> Any:
+    """The value for images, or masks, of this type. None counts as 0."""
+    return fill.get(kind, fill.get("others")) if isinstance(fill, dict) else fill
 
 
 def _fill(fill: Any) -> str:
     """The argument "fill" with its comma; "" for zero."""
+    fill = fill_of(fill, Image.Image)
     if fill is None or fill == 0:
         return ""
-    if isinstance(fill, dict):
-        raise Unknown(f"a fill by type: {fill}")
     return f",fill={join(fill) if isinstance(fill, (list, tuple)) else number(fill)}"
 
 
@@ -80,13 +96,13 @@ def _pad(t: Any) -> str:
 
 def _random_crop(t: Any) -> str:
     border = _border(t.padding or 0)
-    if t.padding and _is_v2(t):  # which keeps left, right, top, bottom
+    if t.padding and is_v2(t):  # which keeps left, right, top, bottom
         border = [border[i] for i in (0, 2, 1, 3)]
     if_needed = ",pad_if_needed" if t.pad_if_needed else ""
     # v1 pads twice, so a mirror image is mirrored again, in another place.
     needs(
         not t.pad_if_needed or len(set(border)) == 1 and
-        (_is_v2(t) or border[0] == 0 or _word_of(t.padding_mode) in ("constant", "edge")),
+        (is_v2(t) or border[0] == 0 or _word_of(t.padding_mode) in ("constant", "edge")),
         "RandomCrop with pad_if_needed and a padding that is unequal, or mirrored (v1)")
     if len(set(border)) == 1:
         return f"random_crop({size_of(t.size)},padding={border[0]}{if_needed}{_pad_look(t)})"
@@ -150,7 +166,7 @@ def _augmix(t: Any) -> str:
 def _inner(t: Any) -> list[str]:
     """The operations inside a structure."""
     for inner in t.transforms:
-        name = _class_of(inner)
+        name = class_of(inner)
         needs(
             name not in _SIZES and not getattr(inner, "expand", False),
             f"{name}{' with expand' * (name not in _SIZES)} inside {type(t).__name__}, which "
@@ -205,7 +221,9 @@ _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "AutoAugment": _policy("auto_augment", ("policy",)), "AugMix": _augmix,
 }
 # What to do instead of classes that torch loads.
-_BOXES = "for boxes, masks and points, which millrace loads as bytes beside an image (extra=)"
+_BOXES = ("for boxes, which VOCDetection and CocoDetection have in "
+          "wrap_dataset_for_transforms_v2()")
+_POINTS = "for points, which millrace does not load"
 _HINTS = {
     "CutMix": "mixes a batch: call it on batches in the loop, or use millrace.Loader with cutmix",
     "MixUp": "mixes a batch: call it on batches in the loop, or use millrace.Loader with mixup",
@@ -219,9 +237,10 @@ _HINTS = {
     "Transform": "the base class of others",
     "ToPILImage": "back to an image; put the operations before the tensor is made",
     "UniformTemporalSubsample": "it is for videos",
-    **dict.fromkeys(("ClampBoundingBoxes", "ClampKeyPoints", "ConvertBoundingBoxFormat",
-                     "RandomIoUCrop", "SanitizeBoundingBoxes", "SanitizeKeyPoints",
-                     "SetClampingMode"), _BOXES),
+    **dict.fromkeys(("ConvertBoundingBoxFormat", "RandomIoUCrop", "SanitizeBoundingBoxes"), _BOXES),
+    **dict.fromkeys(("ClampKeyPoints", "SanitizeKeyPoints"), _POINTS),
+    **dict.fromkeys(("ClampBoundingBoxes", "SetClampingMode"),
+                    "boxes are clamped where v2's operations clamp them by default"),
 }
 FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLIPS = ("RandomHorizontalFlip", "RandomVerticalFlip")
@@ -234,7 +253,7 @@ def _is_known(t: Any) -> bool:
     return type(t).__module__.startswith(("torchvision.transforms", "timm.data."))
 
 
-def _class_of(t: Any) -> str:
+def class_of(t: Any) -> str:
     """The name of a class of torchvision or timm. Subclasses are refused: they may do something
     else."""
     if isinstance(t, torch.nn.Identity):
@@ -249,13 +268,13 @@ def _class_of(t: Any) -> str:
 
 
 def _operation(t: Any) -> str:
-    name = _class_of(t)
+    name = class_of(t)
     if type(t).__module__.startswith("timm.data."):
         return timm_operation(t)
     write = _OPERATIONS.get(name)
     if write is None:
         hint = f": {_HINTS[name]}" if name in _HINTS else ""
-        raise Unknown(f"the transform {'v2.' if _is_v2(t) else ''}{name}{hint}")
+        raise Unknown(f"the transform {'v2.' if is_v2(t) else ''}{name}{hint}")
     return write(t)
 
 
@@ -278,18 +297,25 @@ class _Preset:
         return self.transforms(img)  # type: ignore[attr-defined]
 
 
-def _unwrap(t: Any) -> Any:
+class JointPreset:
+    """The form of those for an image and its target."""
+
+    def __call__(self, img: Any, target: Any) -> Any:
+        return self.transforms(img, target)  # type: ignore[attr-defined]
+
+
+def unwrap(t: Any, preset: Any = _Preset) -> Any:
     """The transform inside an object of the program, if calling the object only calls that
-    transform."""
+    transform, as in the preset."""
     code, pattern = getattr(getattr(type(t), "__call__", None), "__code__",
-                            None), _Preset.__call__.__code__
-    if code is None or _is_known(t) or code.co_freevars or code.co_argcount != 2 or len(
-            code.co_names) != 1:
+                            None), preset.__call__.__code__
+    if code is None or _is_known(t) or code.co_freevars or len(
+            code.co_names) != 1 or code.co_argcount != pattern.co_argcount:
         return t
     return getattr(t, code.co_names[0], t) if code.co_code == pattern.co_code else t
 
 
-class _Writer:
+class Writer:
     """The text written so far, and the form of an image at this point: "pil", or the dtype of a
     tensor."""
 
@@ -303,12 +329,13 @@ class _Writer:
         self.erasing = ""
         self.has_size = False
         self.drawn = ""  # the last class that draws an image's size
+        self.is_image = False
         # v2 makes floats as x * (1 / 255), as the library does; the others as x / 255.
         self.multiplies = False
 
     def add(self, t: Any) -> None:
-        t = _unwrap(t)
-        name = _class_of(t)
+        t = unwrap(t)
+        name = class_of(t)
         if name == "Compose":
             for inner in t.transforms:
                 self.add(inner)
@@ -316,6 +343,7 @@ class _Writer:
             self.add_preset(t)
         elif self.erasing:
             needs(name in ("Identity", "ToPureTensor"), f"{name} after RandomErasing")
+            self.is_image &= name != "ToPureTensor"
         elif name in ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype"):
             self.convert(name, t)
         elif is_timm(t, "transforms.MaybeToTensor") or is_timm(t, "transforms.MaybePILToTensor"):
@@ -331,7 +359,9 @@ class _Writer:
                   "Normalize where the image is not a tensor of floats")
             self.normal = _normalize(
                 t.mean, t.std, "exact" + "_v2" * self.multiplies + "_half" * (self.form != "f32"))
-        elif name not in ("Identity", "ToPureTensor"):
+        elif name == "ToPureTensor":
+            self.is_image = False
+        elif name != "Identity":
             if self.form != "pil":
                 self.check_on_tensor(name, t)
             self.items.append(_operation(t))
@@ -345,6 +375,8 @@ class _Writer:
         same if the program has accepted that."""
         if name not in _OPERATIONS:
             return  # _operation() says why
+        needs(not isinstance(getattr(t, "fill", 0), dict), f"{name} of a tensor with a fill by "
+              "type")
         before = f"put it before {self.converter}"
         is_cut = (name in ("CenterCrop", "RandomCrop", "Pad", "RandomZoomOut") and not self.normal
                   and (self.form == "u8" or not getattr(t, "fill", 0)))
@@ -372,14 +404,19 @@ class _Writer:
             self.form = "f32"
         elif name in ("PILToTensor", "ToImage"):
             needs(self.form == "pil", f"{name} of a tensor")
-            self.form = "u8"
-        elif t.dtype != torch.uint8 or self.form != "u8":  # bytes that stay bytes
-            needs(t.dtype in FLOATS and getattr(t, "scale", True),
-                  f"{name} to another type than scaled float32, float16 or bfloat16")
-            needs(self.form in ("u8", FLOATS[t.dtype]), f"{name} of an image that is not a tensor "
-                  "of bytes")
-            if self.form == "u8":
-                self.form, self.multiplies = FLOATS[t.dtype], _is_v2(t)
+            self.form, self.is_image = "u8", name == "ToImage"
+        else:
+            self.convert_dtype(name, t.dtype, getattr(t, "scale", True), is_v2(t))
+
+    def convert_dtype(self, name: str, dtype: Any, scale: bool, multiplies: bool) -> None:
+        if dtype == torch.uint8 and self.form == "u8":
+            return
+        needs(dtype in FLOATS and scale,
+              f"{name} to another type than scaled float32, float16 or bfloat16")
+        needs(self.form in ("u8", FLOATS[dtype]), f"{name} of an image that is not a tensor of "
+              "bytes")
+        if self.form == "u8":
+            self.form, self.multiplies = FLOATS[dtype], multiplies
 
     def add_preset(self, t: Any) -> None:
         """The transforms() of a network's weights."""
@@ -391,22 +428,26 @@ class _Writer:
         ]
         self.form, self.normal, self.has_size = "f32", _normalize(t.mean, t.std), True
 
+    def finish(self, look: Look | None = None) -> Recipe:
+        needs(self.form != "pil", "samples are PIL images: no ToTensor or the like")
+        divides = self.form in FLOATS.values() and not self.multiplies
+        normal = self.normal or (_normalize([0], [1]) if divides else "")
+        text = "+".join(item for item in (*self.items, normal, self.erasing) if item) or "none"
+        try:
+            return Recipe(str(Transform(text)), self.form, self.has_size, self.note,
+                          self.is_image, look)
+        except Error as error:
+            raise Unknown(str(error)) from None
+
 
 def recognise(transform: Any, exact_resize: bool = True) -> Recipe:
     """The text and dtype with which the library makes the same pixels from an image file as the
     transform from its PIL image. Raises Unknown. exact_resize=False: an image that torch would
     resample as a tensor may be resampled as Pillow does."""
     needs(transform is not None, "no transform: samples are PIL images")
-    writer = _Writer(exact_resize)
+    writer = Writer(exact_resize)
     with foresee("a transform"):
         writer.add(transform)
-    needs(writer.form != "pil", "samples are PIL images: no ToTensor or the like")
     needs(writer.has_size or not writer.drawn,
           f"{writer.drawn} without a crop after it: images of random sizes")
-    divides = writer.form in FLOATS.values() and not writer.multiplies
-    normal = writer.normal or (_normalize([0], [1]) if divides else "")
-    text = "+".join(item for item in (*writer.items, normal, writer.erasing) if item) or "none"
-    try:
-        return Recipe(str(Transform(text)), writer.form, writer.has_size, writer.note)
-    except Error as error:
-        raise Unknown(str(error)) from None
+    return writer.finish()

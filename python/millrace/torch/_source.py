@@ -18,6 +18,7 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
 
 from .. import Dataset, features
+from ._annotated import Annotated, is_annotated
 from ._dataset import Dataset as SpecDataset
 from ._huggingface import describe, is_huggingface
 from ._memory import MemoryFile, list_name
@@ -55,6 +56,8 @@ class Source(NamedTuple):
     """Batches are dicts with these keys."""
     prefix: str = ""
     """What comes before the text of the transform."""
+    annotated: Annotated | None = None
+    """If samples have masks or boxes: what makes them."""
 
 
 def _list_lines(samples: Iterable[tuple[Any, int]]) -> Iterator[bytes]:
@@ -168,6 +171,10 @@ def _open(dataset: Any) -> Source:
         indices = _compose(dataset, subsets, dataset.order)
         return Source(dataset.native, dataset, indices, None, dataset.keys,
                       "exif+" if dataset.upright else "")
+    if is_annotated(dataset):
+        made = Annotated(dataset)
+        return Source(made.native, dataset, _compose(dataset, subsets, made.indices), made.memory,
+                      annotated=made)
     files = _find_files(dataset)
     if files is None and is_timm(dataset, "dataset.ImageDataset"):
         files = _find_timm_files(dataset)

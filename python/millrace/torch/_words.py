@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from typing import Any, Iterable, Iterator
 
 
@@ -17,7 +18,7 @@ def foresee(what: str) -> Iterator[None]:
     expect."""
     try:
         yield
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise Unknown(
             f"{what} that millrace cannot read ({type(error).__name__}: {error})") from error
 
@@ -52,6 +53,14 @@ def filter_of(interpolation: Any) -> str:
     if word not in _FILTERS:
         raise Unknown(f"interpolation {word}")
     return word
+
+
+def find_module(name: str) -> Any:
+    """A module; None if this torchvision does not have it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
 def needs(condition: bool, name: str) -> None:
