@@ -86,13 +86,16 @@ struct calls {
     uint64_t seed;
 };
 
-/* The pictures of a sample: picture k of a row of an array, which has one for each view. */
+/* Picture k of each row of an array. */
+struct place {
+    const mr_array *array;
+    int64_t k;
+};
+
+/* The pictures of a sample, which has one or more for each view. */
 struct pictures {
     uint32_t n;
-    struct {
-        const mr_array *array;
-        int64_t k;
-    } at[MAX_PICTURES];
+    struct place at[MAX_PICTURES];
 };
 
 /*
@@ -214,31 +217,47 @@ static uint32_t count_lines(const struct mr_sheet_shape *shape, const struct cal
     return most;
 }
 
-/* The masks of "image" have its size. */
-static void add_mask(const mr_batch *batch, uint32_t row, struct mr_sheet_picture *picture)
+/* An array that belongs to "image", or to a view under the view's name. */
+static const mr_array *find_array(const mr_batch *batch, const struct place *place,
+                                  const char *what)
 {
-    const mr_array *mask = mr_batch_array(batch, "mask_image");
+    char name[128];
 
-    if (mask == NULL || mask->ndim != 3 || mask->shape[1] != (int64_t)picture->height ||
-        mask->shape[2] != (int64_t)picture->width)
+    if (strcmp(place->array->name, "image") == 0)
+        return mr_batch_array(batch, what);
+    snprintf(name, sizeof name, "%s.%s", place->array->name, what);
+    return mr_batch_array(batch, name);
+}
+
+static void add_mask(const mr_batch *batch, uint32_t row, const struct place *place,
+                     struct mr_sheet_picture *picture)
+{
+    const mr_array *mask = find_array(batch, place, "mask_image");
+    uint32_t last = place->array->ndim - 2;
+
+    if (mask == NULL || mask->row_offsets || mask->ndim != last + 1 ||
+        mask->shape[last - 1] != (int64_t)picture->height ||
+        mask->shape[last] != (int64_t)picture->width)
         return;
-    picture->mask = (const char *)mask->data + (int64_t)row * mask->strides[0];
+    picture->mask = (const char *)mask->data + (int64_t)row * mask->strides[0] +
+                    (mask->ndim == 4 ? place->k * mask->strides[1] : 0);
     picture->mask_bytes = (uint32_t)mr_dtype_size(mask->dtype);
 }
 
 /* A further member may be called "boxes" too, but is bytes. */
 static void draw_boxes(struct mr_sheet *sheet, uint32_t tile, const mr_dataset *dataset,
-                       const mr_batch *batch, uint32_t row)
+                       const mr_batch *batch, uint32_t row, const struct place *place)
 {
-    const mr_array *boxes = mr_batch_array(batch, "boxes");
-    const int64_t *classes = mr_batch_data(batch, "box_label");
+    const mr_array *boxes = find_array(batch, place, "boxes"),
+                   *classes = find_array(batch, place, "box_label");
     char text[TEXT_BYTES];
 
     if (boxes == NULL || boxes->dtype != MR_F32 || classes == NULL)
         return;
     for (int64_t i = boxes->row_offsets[row]; i < boxes->row_offsets[row + 1]; i++) {
-        format_class(dataset, classes[i], text);
-        mr_sheet_put_box(sheet, tile, (const float *)boxes->data + 4 * i, classes[i], text);
+        int64_t class_ = ((const int64_t *)classes->data)[i];
+        format_class(dataset, class_, text);
+        mr_sheet_put_box(sheet, tile, (const float *)boxes->data + 4 * i, class_, text);
     }
 }
 
@@ -256,12 +275,12 @@ static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const 
         if (real)
             picture = take_picture(pictures, row, p);
         if (real)
-            add_mask(batch, row, &picture);
+            add_mask(batch, row, &pictures->at[p], &picture);
         format_label(dataset, batch, row, label);
         format_calls(calls, row, p, words);
         mr_sheet_put(sheet, i, &picture, real ? label : "(damaged)", words);
         if (real)
-            draw_boxes(sheet, i, dataset, batch, row);
+            draw_boxes(sheet, i, dataset, batch, row, &pictures->at[p]);
     }
 }
 

@@ -70,18 +70,30 @@ def test_a_class_is_written_where_it_fits(preview, folder):
     assert colours["fits"] > 20 and colours["flat"] == 0
 
 
+def expect_masks(preview, make_mask, plain, masked, n_tiles):
+    """Each tile of one row of the sheet is tinted."""
+    spec, indices = make_mask
+    (width, before), (_, drawn) = preview(spec, plain), preview(spec, masked)
+    palette = {0: (0, 0, 0), 1: (128, 0, 0), 2: (0, 128, 0), 77: (224, 0, 128)}
+    tinted = 0
+    for i, (pixel, was) in enumerate(zip(drawn, before)):
+        (tile, x), y = divmod(i % width - TILE, SIDE + TILE), i // width - TILE
+        is_tile = 0 <= tile < n_tiles and x < SIDE and 0 <= y < SIDE
+        colour = palette.get(indices(x, y)) if is_tile else None
+        assert pixel == (bytes((a + b) // 2 for a, b in zip(was, colour)) if colour else was), i
+        tinted += colour is not None
+    assert tinted > n_tiles * SIDE * SIDE // 2
+
+
 @pytest.mark.parametrize("dtype", ["u8", "i16", "i64"])
 def test_a_mask_is_translucent(preview, make_mask, dtype):
-    spec, indices = make_mask
-    width, plain = preview(spec, f"center_crop({SIDE}:{SIDE})")
-    _, drawn = preview(spec, f"center_crop({SIDE}:{SIDE})+mask(dtype={dtype})")
-    palette = {0: (0, 0, 0), 1: (128, 0, 0), 2: (0, 128, 0), 255: None, 77: (224, 0, 128)}
-    for i, (pixel, was) in enumerate(zip(drawn, plain)):
-        x, y = i % width - TILE, i // width - TILE
-        colour = palette[indices(x, y)] if 0 <= x < SIDE and 0 <= y < SIDE else None
-        expected = was if colour is None else bytes((a + b) // 2 for a, b in zip(was, colour))
-        assert pixel == expected, (x, y)
-    assert drawn != plain
+    plain = f"center_crop({SIDE}:{SIDE})"
+    expect_masks(preview, make_mask, plain, f"{plain}+mask(dtype={dtype})", 1)
+
+
+def test_masks_of_views_are_those_of_their_pictures(preview, make_mask):
+    text = f"view(a,center_crop({SIDE}:{SIDE})%s)|view(b,2,center_crop({SIDE}:{SIDE})%s)"
+    expect_masks(preview, make_mask, text % ("", ""), text % ("+mask", "+mask(dtype=i16)"), 3)
 
 
 @pytest.fixture
