@@ -72,8 +72,9 @@ def show(loader: Loader, n: int, classes: Sequence[str]) -> Html:
             calls = explain(transform, loader.options["seed"], loader.epoch, index, width, height,
                             seen[index]) if width > 0 else []  # a damaged sample has no size
             details.append("\n".join(_lines(calls)))
-    own = loader.dataset.annotations in ("none", "boxes")  # images have labels of these classes
-    return _html.batch_html(batch, head, classes if own else (), details, classes)
+    if loader.dataset.annotations in ("none", "boxes"):
+        return _html.batch_html(batch, head, classes, details, classes)
+    return _html.batch_html(batch, head, (), details, loader.dataset.classes)
 
 
 def _take(dataset: Dataset, transform: Any, epoch: int, order: Any, **options: Any) -> Batch:

@@ -90,6 +90,18 @@ def test_boxes_and_masks_are_drawn_over_pictures(images, tmp_path):
         assert "<svg" in loader.next()._repr_html_()
 
 
+def test_names_of_boxes_are_none_of_images(images, tmp_path):
+    (tmp_path / "x.names").write_text("zero & all\n")
+    shutil.copy(mr.Dataset(images).name(0), tmp_path / "0.jpg")
+    (tmp_path / "0.txt").write_text("0 .5 .5 .5 .5\n")
+    (tmp_path / "list").write_text(f"{tmp_path}/0.jpg\n")
+    with mr.Loader(f"yolo:{tmp_path}/list?names={tmp_path}/x.names", "resize(8:8)", batch_size=1,
+                   num_workers=0) as loader:
+        text = mr.preview(loader)
+    assert "<title>zero &amp; all</title>" in text
+    assert captions(text)[0][0] == "0"
+
+
 @pytest.mark.parametrize("dtype", ["u8", "i16", "i64"])
 def test_masks_are_drawn_over_pictures(photos, dtype):
     spec = photos[0]
