@@ -68,8 +68,6 @@ static const struct mr_image_arg no_args[MR_CALL_MAX_NAMED];
 
 static void put_call(struct listing *l, const struct mr_call_text *call)
 {
-    if (mr_call_text_is_identity(call, &l->image))
-        return;
     if (l->form == MR_EXPLAIN_WORDS) {
         mr_text_writer_put(l->w, "%s", l->n ? ", " : "");
         mr_call_text_put_words(l->w, call, &l->image);
@@ -241,7 +239,8 @@ static void put_image_calls(struct listing *l, const struct mr_geometry_step *st
         const struct mr_call_text text = mr_call_text_of(call);
         if (mr_image_call_ops[call->kind].mixes && l->form == MR_EXPLAIN_JSON)
             put_mixture_part(l, call);
-        else
+        else if (!mr_call_text_is_identity(&text, &l->image) ||
+                 (l->has_boxes && mr_image_warp_moves(call)))
             put_call(l, &text);
         mr_image_warp_size(call, &l->image.width, &l->image.height);
         if (call->kind == MR_CALL_GRAYSCALE && call->args[0] == 1.0)

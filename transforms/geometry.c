@@ -11,6 +11,7 @@
 
 #include "transforms/axis.h"
 #include "transforms/boxes/box_run.h"
+#include "transforms/boxes/box_warp.h"
 #include "transforms/boxes/iou_crop.h"
 #include "transforms/geometry_detection.h"
 #include "transforms/image_ops/image_warp.h"
@@ -513,6 +514,8 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
         struct mr_geometry_step step = begin_step(&plan->ops[i], g);
         if (mr_image_params_is_image(&plan->ops[i])) {
             draw_calls(plan, i, rng, g, &step);
+            if (boxes)
+                mr_box_warp_step(&step, g->calls.calls, boxes);
         } else {
             end_calls(g);
             mr_status status = draw_step(&step, i + 1, rng, boxes, error);

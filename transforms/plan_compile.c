@@ -235,26 +235,28 @@ static mr_status check_mixing(const struct mr_plan *plan, mr_error *error)
         mr_transform_op_name(&plan->mix));
 }
 
-/* Operations that move pixels have a filter; the flips are those inside structures. */
-static bool moves_pixels(const struct mr_op *op)
+/* A mixture of several images moves pixels to several places. */
+static bool mixes_images(const struct mr_op *op)
 {
-    const struct mr_image_op *image_op = &mr_image_ops[op->image_op];
-    if (op->kind != MR_OP_IMAGE)
-        return false;
-    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && image_op->params[i].name; i++)
-        if (strcmp(image_op->params[i].name, "interp") == 0)
-            return true;
-    return strcmp(image_op->name, "hflip") == 0 || strcmp(image_op->name, "vflip") == 0;
+    return op->kind == MR_OP_IMAGE && strncmp(mr_image_ops[op->image_op].name, "augmix", 6) == 0;
+}
+
+/* torchvision has no function for boxes that does what timm's calls of Pillow do. */
+static bool bends_boxes(const struct mr_op *op)
+{
+    return mixes_images(op) ||
+           (op->kind == MR_OP_IMAGE && strcmp(mr_image_ops[op->image_op].name, "timm") == 0);
 }
 
 /* What cannot move the annotations of a picture. what: "masks" or "boxes". */
-static mr_status check_annotated(const struct mr_plan *plan, const char *what, mr_error *error)
+static mr_status check_annotated(const struct mr_plan *plan, const char *what,
+                                 bool (*is_refused)(const struct mr_op *op), mr_error *error)
 {
     if (plan->use_exif || plan->mix.kind != 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to %s",
                             plan->use_exif ? "exif" : mr_transform_op_name(&plan->mix), what);
     for (uint32_t i = 0; i < plan->n_ops; i++)
-        if (moves_pixels(&plan->ops[i]))
+        if (is_refused(&plan->ops[i]))
             return mr_error_set(error, MR_ERR_INVALID, "%s is not applied to %s",
                                 mr_transform_op_name(&plan->ops[i]), what);
     return MR_OK;
@@ -272,14 +274,14 @@ static mr_status compile_boxes(struct mr_plan *plan, mr_error *error)
                 error, MR_ERR_INVALID, "%s is not applied to boxes with padding_mode=%s",
                 mr_transform_op_name(op), mr_transform_padding_modes[op->padding_mode]);
     }
-    return plan->kind.boxes ? check_annotated(plan, "boxes", error) : MR_OK;
+    return plan->kind.boxes ? check_annotated(plan, "boxes", bends_boxes, error) : MR_OK;
 }
 
 static mr_status compile_mask(const struct mr_op *op, struct mr_plan *plan, mr_error *error)
 {
     if (!op)
         return MR_OK;
-    mr_status status = check_annotated(plan, "masks", error);
+    mr_status status = check_annotated(plan, "masks", mixes_images, error);
     if (status != MR_OK)
         return status;
     plan->takes_mask = 1;

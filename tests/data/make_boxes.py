@@ -5,6 +5,7 @@
 usage: make_boxes.py > boxes.json
     (needs torch and torchvision 0.29, on a CPU with AVX2; the tests do not)
 
+Products of matrices are fused (fused_grids.py).
 The transforms are v2's classes on a PIL image with float32 boxes and labels, and draw from torch's
 generator. tests/transforms/test_box_run.c makes the same boxes, and moves them with the same stream.
 """
@@ -17,6 +18,8 @@ import torch
 from PIL import Image
 from torchvision import tv_tensors
 from torchvision.transforms import v2
+
+from fused_grids import fused_grids
 
 N_IMAGES, GROUP = 300, 25
 
@@ -54,6 +57,15 @@ CASES = {
     "vflip(0.3)+random_iou_crop(scale=0.1:0.6,ratio=0.25:4,trials=5)+center_crop(77)+sanitize":
         [v2.RandomVerticalFlip(0.3), v2.RandomIoUCrop(0.1, 0.6, 0.25, 4, trials=5),
          v2.CenterCrop(77), v2.SanitizeBoundingBoxes()],
+    "rotation(180)": [v2.RandomRotation(180)],
+    "rotation(180,center=3:70)+hflip(0.5)+sanitize":
+        [v2.RandomRotation(180, center=(3, 70)), v2.RandomHorizontalFlip(),
+         v2.SanitizeBoundingBoxes()],
+    "affine_v2(90,translate=0.2:0.1,scale=0.5:2,shear=-20:20:-10:10)":
+        [v2.RandomAffine(90, (0.2, 0.1), (0.5, 2), (-20, 20, -10, 10))],
+    "affine_v2(0,translate=0.2:0.1,center=9:8)":
+        [v2.RandomAffine(0, (0.2, 0.1), center=(9, 8))],
+    "perspective(0.6,p=0.8)+resize(90:80)": [v2.RandomPerspective(0.6, 0.8), v2.Resize((90, 80))],
 }
 
 
@@ -97,7 +109,8 @@ def move(transforms, i):
     image = Image.new("RGB", (width, height))
     sample = {"boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width)),
               "labels": torch.arange(len(boxes))}
-    _, found = v2.Compose(transforms)(image, sample)
+    with fused_grids():
+        _, found = v2.Compose(transforms)(image, sample)
     rows = [struct.pack("<4fq", *box, label)
             for box, label in zip(found["boxes"].tolist(), found["labels"].tolist())]
     return struct.pack("<q", len(rows)) + b"".join(rows)

@@ -13,16 +13,28 @@ static float clamp_to(float x, int64_t size)
     return x < 0.0f ? 0.0f : x > most ? most : x; /* -0 and NaN stay */
 }
 
+void mr_box_run_clamp(struct mr_box_list *boxes, int64_t width, int64_t height)
+{
+    for (uint32_t i = 0; i < boxes->n; i++) {
+        struct mr_box_row *row = &boxes->rows[i];
+        row->x1 = clamp_to(row->x1, width);
+        row->y1 = clamp_to(row->y1, height);
+        row->x2 = clamp_to(row->x2, width);
+        row->y2 = clamp_to(row->y2, height);
+    }
+}
+
 /* Add x and y, and clamp to the new image. */
 static void shift_rows(struct mr_box_list *boxes, float x, float y, int64_t width, int64_t height)
 {
     for (uint32_t i = 0; i < boxes->n; i++) {
         struct mr_box_row *row = &boxes->rows[i];
-        row->x1 = clamp_to(row->x1 + x, width);
-        row->y1 = clamp_to(row->y1 + y, height);
-        row->x2 = clamp_to(row->x2 + x, width);
-        row->y2 = clamp_to(row->y2 + y, height);
+        row->x1 += x;
+        row->y1 += y;
+        row->x2 += x;
+        row->y2 += y;
     }
+    mr_box_run_clamp(boxes, width, height);
 }
 
 static void crop_rows(struct mr_box_list *boxes, int64_t left, int64_t top,
@@ -52,14 +64,14 @@ static void flip_span(float *from, float *to, int64_t size)
     *from = start;
 }
 
-static void flip_rows(struct mr_box_list *boxes, const struct mr_geometry_step *step)
+void mr_box_run_flip(struct mr_box_list *boxes, bool along_x, int64_t width, int64_t height)
 {
-    for (uint32_t i = 0; step->flips && i < boxes->n; i++) {
+    for (uint32_t i = 0; i < boxes->n; i++) {
         struct mr_box_row *row = &boxes->rows[i];
-        if (step->op->kind == MR_OP_HFLIP)
-            flip_span(&row->x1, &row->x2, step->width);
+        if (along_x)
+            flip_span(&row->x1, &row->x2, width);
         else
-            flip_span(&row->y1, &row->y2, step->height);
+            flip_span(&row->y1, &row->y2, height);
     }
 }
 
@@ -173,7 +185,10 @@ void mr_box_run_step(const struct mr_geometry_step *step, struct mr_box_list *bo
         window_rows(boxes, width, height, box, step->op->kind == MR_OP_PAD || step->flips);
         break;
     case MR_OP_HFLIP:
-    case MR_OP_VFLIP: flip_rows(boxes, step); break;
+    case MR_OP_VFLIP:
+        if (step->flips)
+            mr_box_run_flip(boxes, step->op->kind == MR_OP_HFLIP, width, height);
+        break;
     case MR_OP_SANITIZE: remove_rows(boxes, step); break;
     default: break;
     }

@@ -19,4 +19,10 @@ void mr_box_run_step(const struct mr_geometry_step *step, struct mr_box_list *bo
 /* Is the centre of the row inside the box, not on its edge? */
 bool mr_box_run_is_inside(const struct mr_box_row *row, const struct mr_box *box);
 
+/* Clamp the boxes to an image of that size. */
+void mr_box_run_clamp(struct mr_box_list *boxes, int64_t width, int64_t height);
+
+/* Flip an image of that size along x, or along y. */
+void mr_box_run_flip(struct mr_box_list *boxes, bool along_x, int64_t width, int64_t height);
+
 #endif

@@ -155,28 +155,92 @@ void mr_image_tensor_autocontrast(const struct mr_image_call *call, const struct
     }
 }
 
-/* a: the inverse matrix, around the image's middle. look: interpolation, fill[3]. */
-static mr_status warp(const double a[6], const double *look, bool is_v2,
-                      const struct mr_image *from, struct mr_image *to,
-                      const struct mr_kernel_ops *kernels)
+/* look: interpolation, fill[3] */
+static struct mr_warp_grid make_grid(const double *look, bool is_v2, const struct mr_image *from,
+                                     const struct mr_image *to)
 {
     struct mr_warp_grid grid = {.pixels = from->pixels,
                                 .stride = from->stride,
                                 .width = from->width,
                                 .height = from->height,
+                                .out_width = to->width,
+                                .out_height = to->height,
                                 .step = from->n_channels,
                                 .filter =
                                     look[0] == MR_NEAREST ? MR_WARP_NEAREST : MR_WARP_BILINEAR,
                                 .border = isnan(look[1]) ? MR_WARP_ZEROS
                                           : is_v2        ? MR_WARP_FILL_V2
                                                          : MR_WARP_FILL};
-    for (int i = 0; i < 6; i++)
-        grid.theta[i] = (float)a[i] / (float)(0.5 * (i < 3 ? from->width : from->height));
     for (int c = 0; c < 3 && grid.border != MR_WARP_ZEROS; c++)
         grid.fill[c] = (float)look[1 + c];
-    for (uint32_t y = 0; y < from->height; y++)
-        kernels->image->warp->grid(&grid, y, to->pixels + y * to->stride);
+    return grid;
+}
+
+/* a: the inverse matrix, around the image's middle. */
+static mr_status run_grid(struct mr_warp_grid *grid, const double a[6], struct mr_image *to,
+                          const struct mr_kernel_ops *kernels)
+{
+    for (int i = 0; i < 6; i++)
+        grid->theta[i] = (float)a[i] / (float)(0.5 * (i < 3 ? grid->width : grid->height));
+    for (uint32_t y = 0; y < to->height; y++)
+        kernels->image->warp->grid(grid, y, to->pixels + y * to->stride);
     return MR_OK;
+}
+
+/* affine: args of mr_image_warp_invert(). x, y: the center in pixels; NaN: the middle. */
+static mr_status warp_around(const double *affine, double x, double y, const double *look,
+                             bool is_v2, const struct mr_image *from, struct mr_image *to,
+                             const struct mr_kernel_ops *kernels)
+{
+    double a[6];
+    mr_image_warp_invert(affine, isnan(x) ? 0.0 : x - from->width * 0.5,
+                         isnan(x) ? 0.0 : y - from->height * 0.5, is_v2, a);
+    struct mr_warp_grid grid = make_grid(look, is_v2, from, to);
+    return run_grid(&grid, a, to, kernels);
+}
+
+/* rotate_image() turns by these angles without a grid. */
+static bool is_turn(const struct mr_image_call *call, const struct mr_image *from)
+{
+    double angle = mr_image_warp_wrap(call->args[0]);
+    bool fits = call->kind == MR_CALL_ROTATE_EXPAND || from->width == from->height;
+    return isnan(call->args[5]) && fmod(angle, fits ? 90.0 : 180.0) == 0.0;
+}
+
+static mr_status rotate_mask(const struct mr_image_call *call, struct mr_image *from,
+                             struct mr_image *to, const struct mr_kernel_ops *kernels,
+                             mr_error *error)
+{
+    const double *args = call->args;
+    const double affine[6] = {-mr_image_warp_wrap(args[0]), 0.0, 0.0, 1.0, 0.0, 0.0};
+    if (is_turn(call, from))
+        return mr_image_warp_rotate(call, from, to, kernels, error);
+    mr_image_warp_size(call, &to->width, &to->height);
+    to->stride = (size_t)to->width * to->n_channels;
+    return warp_around(affine, args[5], args[6], args + 1, true, from, to, kernels);
+}
+
+static mr_status perspective_mask(const double *args, const struct mr_image *from,
+                                  struct mr_image *to, const struct mr_kernel_ops *kernels)
+{
+    struct mr_warp_grid grid = make_grid(args + 8, true, from, to);
+    grid.is_perspective = true;
+    grid.divisor[0] = (float)args[6];
+    grid.divisor[1] = (float)args[7];
+    return run_grid(&grid, args, to, kernels);
+}
+
+mr_status mr_image_tensor_warp_mask(const struct mr_image_call *call, struct mr_image *from,
+                                    struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                    mr_error *error)
+{
+    const double *args = call->args;
+    switch ((enum mr_image_call_kind)call->kind) {
+    case MR_CALL_ROTATE:
+    case MR_CALL_ROTATE_EXPAND: return rotate_mask(call, from, to, kernels, error);
+    case MR_CALL_PERSPECTIVE: return perspective_mask(args, from, to, kernels);
+    default: return warp_around(args, args[10], args[11], args + 6, true, from, to, kernels);
+    }
 }
 
 /* v2 brings the angle into 0 to 360 first. */
@@ -186,11 +250,9 @@ mr_status mr_image_tensor_rotate(const struct mr_image_call *call, struct mr_ima
 {
     (void)error;
     bool is_v2 = call->args[5] > 0.0;
-    double a[6], affine[6] = {-call->args[0], 0.0, 0.0, 1.0, 0.0, 0.0};
-    if (is_v2)
-        affine[0] = -mr_image_warp_wrap(call->args[0]);
-    mr_image_warp_invert(affine, 0.0, 0.0, is_v2, a);
-    return warp(a, call->args + 1, is_v2, from, to, kernels);
+    double angle = is_v2 ? mr_image_warp_wrap(call->args[0]) : call->args[0];
+    const double affine[6] = {-angle, 0.0, 0.0, 1.0, 0.0, 0.0};
+    return warp_around(affine, NAN, NAN, call->args + 1, is_v2, from, to, kernels);
 }
 
 mr_status mr_image_tensor_affine(const struct mr_image_call *call, struct mr_image *from,
@@ -199,9 +261,5 @@ mr_status mr_image_tensor_affine(const struct mr_image_call *call, struct mr_ima
 {
     (void)error;
     const double *args = call->args;
-    bool is_v2 = args[12] > 0.0, is_middle = isnan(args[10]);
-    double a[6], x = is_middle ? 0.0 : args[10] - from->width * 0.5,
-                 y = is_middle ? 0.0 : args[11] - from->height * 0.5;
-    mr_image_warp_invert(args, x, y, is_v2, a);
-    return warp(a, args + 6, is_v2, from, to, kernels);
+    return warp_around(args, args[10], args[11], args + 6, args[12] > 0.0, from, to, kernels);
 }

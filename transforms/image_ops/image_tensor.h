@@ -35,5 +35,13 @@ mr_status mr_image_tensor_rotate(const struct mr_image_call *call, struct mr_ima
 mr_status mr_image_tensor_affine(const struct mr_image_call *call, struct mr_image *from,
                                  struct mr_image *to, const struct mr_kernel_ops *kernels,
                                  mr_error *error);
+/*
+ * What v2 does to a mask where a picture is warped by the call: one of MR_CALL_ROTATE,
+ * MR_CALL_ROTATE_EXPAND, MR_CALL_AFFINE, MR_CALL_AFFINE_V2 and MR_CALL_PERSPECTIVE, with nearest
+ * and the mask's fill (mr_image_warp_as_nearest()). `to` has room for the picture's size.
+ */
+mr_status mr_image_tensor_warp_mask(const struct mr_image_call *call, struct mr_image *from,
+                                    struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                    mr_error *error);
 
 #endif

@@ -23,6 +23,32 @@ struct warp {
     uint8_t fill[3];
 };
 
+bool mr_image_warp_moves(const struct mr_image_call *call)
+{
+    switch ((enum mr_image_call_kind)call->kind) {
+    case MR_CALL_ROTATE:
+    case MR_CALL_ROTATE_EXPAND:
+    case MR_CALL_AFFINE:
+    case MR_CALL_AFFINE_V2:
+    case MR_CALL_PERSPECTIVE:
+    case MR_CALL_PIL_AFFINE:
+    case MR_CALL_HFLIP:
+    case MR_CALL_VFLIP: return true;
+    default: return false;
+    }
+}
+
+struct mr_image_call mr_image_warp_as_nearest(const struct mr_image_call *call,
+                                              const double fill[3])
+{
+    struct mr_image_call nearest = *call;
+    bool rotates = call->kind == MR_CALL_ROTATE || call->kind == MR_CALL_ROTATE_EXPAND;
+    double *look = nearest.args + (rotates ? 1 : call->kind == MR_CALL_PERSPECTIVE ? 8 : 6);
+    look[0] = MR_NEAREST;
+    memcpy(look + 1, fill, 3 * sizeof *fill);
+    return nearest;
+}
+
 static double to_radians(double degrees)
 {
     return degrees * (PI / 180.0);
@@ -444,17 +470,34 @@ mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image
     return MR_OK;
 }
 
-void mr_image_warp_invert(const double *args, double x, double y, bool is_v2, double a_out[6])
+/* The map without its shift, from the image to the result, before the scale. */
+static void find_forth(const double *args, bool is_v2, double forth[4])
 {
     double rotation = to_radians(args[0]), shear_x = to_radians(args[4]),
            shear_y = to_radians(args[5]);
     double cosine = cos(rotation - shear_y), sine = sin(rotation - shear_y);
-    double forth[4] = {cosine / cos(shear_y), -cosine * tan(shear_x) / cos(shear_y) - sin(rotation),
-                       sine / cos(shear_y), -sine * tan(shear_x) / cos(shear_y) + cos(rotation)};
-    if (is_v2) {
-        forth[1] = -(forth[0] * tan(shear_x) + sin(rotation));
-        forth[3] = cos(rotation) - forth[2] * tan(shear_x);
-    }
+    forth[0] = cosine / cos(shear_y);
+    forth[1] = is_v2 ? -(forth[0] * tan(shear_x) + sin(rotation))
+                     : -cosine * tan(shear_x) / cos(shear_y) - sin(rotation);
+    forth[2] = sine / cos(shear_y);
+    forth[3] = is_v2 ? cos(rotation) - forth[2] * tan(shear_x)
+                     : -sine * tan(shear_x) / cos(shear_y) + cos(rotation);
+}
+
+void mr_image_warp_forward(const double *args, double x, double y, double a_out[6])
+{
+    double forth[4], *a = a_out;
+    find_forth(args, true, forth);
+    for (int i = 0; i < 4; i++)
+        a[i / 2 * 3 + i % 2] = forth[i] * args[3];
+    a[2] = x + args[1] - a[0] * x - a[1] * y;
+    a[5] = y + args[2] - a[3] * x - a[4] * y;
+}
+
+void mr_image_warp_invert(const double *args, double x, double y, bool is_v2, double a_out[6])
+{
+    double forth[4];
+    find_forth(args, is_v2, forth);
     double *a = a_out, scale = args[3];
     a[0] = forth[3] / scale;
     a[1] = -forth[1] / scale;

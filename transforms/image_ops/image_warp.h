@@ -9,6 +9,13 @@
 
 #include "transforms/image_ops/image_call_kind.h"
 
+/* Does a call move pixels? Mixtures of several images do not count. */
+bool mr_image_warp_moves(const struct mr_image_call *call);
+/*
+ * A call that warps and is none of image_tensor.h, with the interpolation MR_NEAREST and this fill.
+ */
+struct mr_image_call mr_image_warp_as_nearest(const struct mr_image_call *call,
+                                              const double fill[3]);
 /* The size of an image after a call: only MR_CALL_ROTATE_EXPAND changes it. */
 void mr_image_warp_size(const struct mr_image_call *call, uint32_t *width, uint32_t *height);
 /*
@@ -32,6 +39,8 @@ double mr_image_warp_wrap(double degrees);
  * center. v1 and v2 round in different places.
  */
 void mr_image_warp_invert(const double *args, double x, double y, bool is_v2, double a_out[6]);
+/* The matrix that v2 moves boxes with: the same map from the image to the result. */
+void mr_image_warp_forward(const double *args, double x, double y, double a_out[6]);
 /* args: coefficients[8] of Image.transform(PERSPECTIVE), interpolation, fill[3]. */
 mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from,
                                     struct mr_image *to, const struct mr_kernel_ops *kernels,

@@ -7,9 +7,8 @@
 #ifndef TRANSFORMS_MASKS_MASK_RUN_H
 #define TRANSFORMS_MASKS_MASK_RUN_H
 
-#include "transforms/codec_limits.h"
-#include "transforms/geometry.h"
 #include "transforms/masks/mask_inflate.h"
+#include "transforms/masks/mask_job.h"
 
 /* The memory that masks are made in. It starts as zeros, and grows to the largest mask. */
 struct mr_mask_run {
@@ -18,29 +17,20 @@ struct mr_mask_run {
     bool is_decoded; /* to pixels: */
     struct mr_mask_pixels pixels;
     struct mr_scratch columns;
+    struct mr_scratch images[2]; /* before and after a warp */
 };
 
 void mr_mask_run_fini(struct mr_mask_run *run);
-
-/* Of the picture, and of what the operations made of it. */
-struct mr_mask_size {
-    uint32_t width;
-    uint32_t height;
-    uint32_t out_width;
-    uint32_t out_height;
-};
 
 /* Set the mask of the next sample, a PNG of a palette or of 8 or 16 bits of grey. */
 void mr_mask_run_set(struct mr_mask_run *run, const uint8_t *bytes, size_t len);
 
 /*
- * Make the mask of a picture of that sample. It is decoded once. steps: what the picture's draws
- * became. out: out_height x out_width elements of the rule's dtype.
- * MR_ERR_DAMAGED: the file is no such PNG, has another size than the picture, or has a value that
- * the dtype cannot hold. MR_ERR_NO_MEMORY.
+ * Make the mask of a picture of that sample. It is decoded once. out: elements of the rule's dtype,
+ * as many as the picture has pixels. MR_ERR_DAMAGED: the file is no such PNG, has another size than
+ * the picture, or has a value that the dtype cannot hold. MR_ERR_NO_MEMORY.
  */
-mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_rule *rule,
-                      const struct mr_codec_limits *limits, const struct mr_geometry_steps *steps,
-                      const struct mr_mask_size *size, void *out, mr_error *error);
+mr_status mr_mask_run(struct mr_mask_run *run, const struct mr_mask_job *job, void *out,
+                      mr_error *error);
 
 #endif

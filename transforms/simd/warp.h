@@ -43,20 +43,25 @@ enum mr_warp_border {
 };
 
 /*
- * An affine map of a tensor, by torch's grid_sample(align_corners=False). With u and v, the
- * distances of a pixel from the image's middle, its place from -1 to 1 across the image is
- * (theta[0] u + theta[1] v + theta[2]), (theta[3] u + theta[4] v + theta[5]).
+ * A map of a tensor, by torch's grid_sample(align_corners=False). With u and v, the distances of a
+ * pixel from the result's middle, its place from -1 to 1 across the image is
+ * (theta[0] u + theta[1] v + theta[2]), (theta[3] u + theta[4] v + theta[5]). For a perspective u
+ * and v are the pixel's middle, and both are divided by (divisor[0] u + divisor[1] v + 1), minus 1.
  */
 struct mr_warp_grid {
     const uint8_t *pixels;
     size_t stride;
-    uint32_t width; /* of the image and of the result */
+    uint32_t width; /* of the image */
     uint32_t height;
+    uint32_t out_width; /* of the result */
+    uint32_t out_height;
     uint32_t step;   /* values per pixel, 1 or 3 */
     uint32_t filter; /* MR_WARP_NEAREST or MR_WARP_BILINEAR */
     uint32_t border; /* enum mr_warp_border */
     float fill[3];
     float theta[6];
+    bool is_perspective;
+    float divisor[2];
 };
 
 struct mr_warp_loops {

@@ -9,10 +9,15 @@
 
 #include "transforms/simd/warp.h"
 
-/* The place along one axis, in pixels. */
-static inline float warp_grid_place(const float theta[3], float u, float v, uint32_t n)
+/* A row of the matrix product: the third column of the places is 1. */
+static inline float warp_grid_product(const float theta[2], float last, float u, float v)
 {
-    float place = fmaf(v, theta[1], u * theta[0]) + theta[2];
+    return fmaf(v, theta[1], u * theta[0]) + last;
+}
+
+/* A place from -1 to 1 in pixels. */
+static inline float warp_grid_pixels(float place, uint32_t n)
+{
     return fmaf(place + 1.0f, (float)n / 2.0f, -0.5f);
 }
 
@@ -68,11 +73,20 @@ static inline void warp_grid_bilinear(const struct mr_warp_grid *g, float x, flo
 
 static inline void warp_grid_row(const struct mr_warp_grid *g, uint32_t y, uint8_t *row)
 {
-    float v = (float)y - ((float)g->height - 1.0f) * 0.5f;
-    for (uint32_t i = 0; i < g->width; i++, row += g->step) {
-        float u = (float)i - ((float)g->width - 1.0f) * 0.5f;
-        float at_x = warp_grid_place(g->theta, u, v, g->width),
-              at_y = warp_grid_place(g->theta + 3, u, v, g->height);
+    float left = g->is_perspective ? 0.5f : -((float)g->out_width - 1.0f) * 0.5f,
+          top = g->is_perspective ? 0.5f : -((float)g->out_height - 1.0f) * 0.5f;
+    float v = (float)y + top;
+    for (uint32_t i = 0; i < g->out_width; i++, row += g->step) {
+        float u = (float)i + left;
+        float at_x = warp_grid_product(g->theta, g->theta[2], u, v),
+              at_y = warp_grid_product(g->theta + 3, g->theta[5], u, v);
+        if (g->is_perspective) {
+            float divisor = warp_grid_product(g->divisor, 1.0f, u, v);
+            at_x = at_x / divisor - 1.0f;
+            at_y = at_y / divisor - 1.0f;
+        }
+        at_x = warp_grid_pixels(at_x, g->width);
+        at_y = warp_grid_pixels(at_y, g->height);
         if (g->filter == MR_WARP_NEAREST)
             warp_grid_nearest(g, at_x, at_y, row);
         else

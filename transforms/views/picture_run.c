@@ -163,12 +163,14 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct mr_picture_run
 
 static mr_status run_mask(struct mr_plan_runner *runner, const struct mr_picture_run *run)
 {
-    const struct mr_mask_size size = {.width = run->width,
-                                      .height = run->height,
-                                      .out_width = run->report->width,
-                                      .out_height = run->report->height};
-    return mr_mask_run(&runner->mask, &runner->plan->mask, &runner->limits, &runner->steps, &size,
-                       run->mask, run->error);
+    const struct mr_mask_job job = {.rule = &runner->plan->mask,
+                                    .limits = &runner->limits,
+                                    .kernels = runner->resample.kernels,
+                                    .steps = &runner->steps,
+                                    .geometry = &runner->geometry,
+                                    .width = run->width,
+                                    .height = run->height};
+    return mr_mask_run(&runner->mask, &job, run->mask, run->error);
 }
 
 /* A picture that keeps its size must fit into a row. No side is above MR_MAX_RESIZED. */
