@@ -8,11 +8,13 @@
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/arg_list.h"
 #include "tools/temporary_file.h"
 #include "tools/command.h"
+#include "tools/explain_boxes.h"
 #include "tools/feed.h"
 #include "tools/say.h"
 #include "tools/sheet.h"
@@ -81,6 +83,7 @@ static void format_label(const mr_dataset *dataset, const mr_batch *batch, uint3
 
 /* The source of the text below an image. */
 struct calls {
+    const mr_dataset *dataset;
     const mr_batch *batch;
     mr_transform *transform;
     uint64_t seed;
@@ -120,9 +123,11 @@ static void format_sample(const struct calls *calls, uint32_t row, char text_out
     options.width = (uint32_t)size[0];
     options.height = (uint32_t)size[1];
     options.form = MR_EXPLAIN_BRIEF;
-    if (mr_transform_explain(calls->transform, &options, text_out, TEXT_BYTES, NULL, &error) !=
-        MR_OK)
+    if (mr_explain_boxes_read(calls->dataset, &options, &error) != MR_OK ||
+        mr_transform_explain(calls->transform, &options, text_out, TEXT_BYTES, NULL, &error) !=
+            MR_OK)
         text_out[0] = '\0';
+    free((float *)options.boxes);
 }
 
 /* The calls of one picture; those of the pictures are separated by "; ". */
@@ -311,7 +316,8 @@ static int draw_batch(const mr_dataset *dataset, const struct calls *calls, cons
 /* Draw the batch with the calls of the given transform, or of the default one. */
 static int draw_with_calls(struct mr_feed *feed, const mr_batch *batch, const char *out)
 {
-    struct calls calls = {.batch = batch, .seed = mr_loader_resolved(feed->loader)->seed};
+    struct calls calls = {
+        .dataset = feed->dataset, .batch = batch, .seed = mr_loader_resolved(feed->loader)->seed};
     mr_error error;
     mr_status status = mr_transform_parse(feed->transform_name, &calls.transform, &error);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tools/command.h"
+#include "tools/explain_boxes.h"
 #include "tools/sampler_args.h"
 #include "tools/say.h"
 
@@ -77,7 +78,8 @@ static bool prepare_sampler(struct mr_explain_lines *lines, uint64_t epoch)
     return status == MR_OK;
 }
 
-static bool append_line(struct mr_explain_lines *lines, const mr_explain_options *row)
+/* Append the line of a row whose boxes are set. */
+static bool append_text(struct mr_explain_lines *lines, const mr_explain_options *row)
 {
     mr_error error;
     size_t len = 0;
@@ -99,6 +101,18 @@ static bool append_line(struct mr_explain_lines *lines, const mr_explain_options
     lines->len += len;
     lines->text[lines->len++] = '\n';
     return true;
+}
+
+static bool append_line(struct mr_explain_lines *lines, mr_explain_options *row)
+{
+    mr_error error;
+    mr_status status = row->hole ? MR_OK : mr_explain_boxes_read(lines->feed->dataset, row, &error);
+    bool is_done = status == MR_OK && append_text(lines, row);
+
+    if (status != MR_OK)
+        mr_say_status(status, &error);
+    free((float *)row->boxes);
+    return is_done;
 }
 
 /* Set orientation and size of the image as it is stored. */

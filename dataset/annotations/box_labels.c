@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the labels of a sample's boxes outside a loader, for `millrace list`. */
+/* Reads a sample's boxes outside a loader, for `millrace list` and explanations. */
 #include "dataset/annotations/box_member.h"
 #include "dataset/dataset.h"
 #include "dataset/reader.h"
+
+#include <string.h>
 
 static mr_status parse_read(const struct mr_catalog *catalog, const struct mr_read *read,
                             struct mr_box_list *boxes, mr_error *error)
@@ -44,19 +46,42 @@ static mr_status read_boxes(const struct mr_catalog *catalog, int64_t index,
     return status;
 }
 
-mr_status mr_dataset_box_labels(const mr_dataset *dataset, int64_t index, int64_t *labels_out,
-                                size_t n, size_t *n_out, mr_error *error)
+/* is_given: the caller's pointers are not NULL. */
+static mr_status check_and_read(const mr_dataset *dataset, int64_t index, bool is_given,
+                                struct mr_box_list *boxes, mr_error *error)
 {
-    struct mr_box_list boxes = {0};
-    if (!dataset || !n_out || (n > 0 && !labels_out) || index < 0 ||
-        index >= mr_dataset_n_samples(dataset))
+    if (!dataset || !is_given || index < 0 || index >= mr_dataset_n_samples(dataset))
         return mr_error_set(error, MR_ERR_INVALID,
                             "index %lld is out of range, or an argument is NULL", (long long)index);
     if (mr_dataset_kind(dataset)->boxes == 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "the samples have no boxes");
-    mr_status status = read_boxes(mr_dataset_catalog(dataset), index, &boxes, error);
+    return read_boxes(mr_dataset_catalog(dataset), index, boxes, error);
+}
+
+mr_status mr_dataset_box_labels(const mr_dataset *dataset, int64_t index, int64_t *labels_out,
+                                size_t n, size_t *n_out, mr_error *error)
+{
+    struct mr_box_list boxes = {0};
+    bool is_given = n_out && (n == 0 || labels_out);
+    mr_status status = check_and_read(dataset, index, is_given, &boxes, error);
     for (uint32_t i = 0; status == MR_OK && i < boxes.n && i < n; i++)
         labels_out[i] = boxes.rows[i].label;
+    if (status == MR_OK)
+        *n_out = boxes.n;
+    mr_box_list_fini(&boxes);
+    return status;
+}
+
+mr_status mr_dataset_boxes(const mr_dataset *dataset, int64_t index, uint32_t width,
+                           uint32_t height, float *boxes_out, size_t n, size_t *n_out,
+                           mr_error *error)
+{
+    struct mr_box_list boxes = {0};
+    bool is_given = n_out && (n == 0 || boxes_out);
+    mr_status status = check_and_read(dataset, index, is_given, &boxes, error);
+    mr_box_list_scale(&boxes, width, height);
+    for (uint32_t i = 0; status == MR_OK && i < boxes.n && i < n; i++)
+        memcpy(boxes_out + 4 * i, &boxes.rows[i], 4 * sizeof *boxes_out); /* the first fields */
     if (status == MR_OK)
         *n_out = boxes.n;
     mr_box_list_fini(&boxes);

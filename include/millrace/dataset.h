@@ -259,6 +259,21 @@ MR_API mr_status mr_dataset_box_labels(const mr_dataset *dataset, int64_t index,
                                        int64_t *labels_out, size_t n, size_t *n_out,
                                        mr_error *error);
 
+/**
+ * Read the boxes of a sample, without decoding the sample: x1, y1, x2 and y2 of each in pixels of
+ * its image, before any operation. mr_explain_options takes them.
+ *
+ * width      of the image in pixels, as mr_dataset_inspect() reports it; only darknet's label files
+ *            need it
+ * height     likewise
+ * boxes_out  room for 4 n floats; further boxes are not written; NULL if n is 0
+ * n_out      the number of boxes
+ * Returns as mr_dataset_box_labels().
+ */
+MR_API mr_status mr_dataset_boxes(const mr_dataset *dataset, int64_t index, uint32_t width,
+                                  uint32_t height, float *boxes_out, size_t n, size_t *n_out,
+                                  mr_error *error);
+
 /** How JPEG files are decoded. Pixels and errors are the same with both. */
 typedef enum mr_jpeg_decoder {
     MR_JPEG_AUTO = 0, /* default: millrace's Huffman decoder if the installed libjpeg-turbo allows

@@ -162,6 +162,11 @@ PROTOTYPES = {
     "mr_dataset_annotations": (c_int, [c_void_p]),
     "mr_dataset_name": (c_size_t, [c_void_p, c_int64, c_char_p, c_size_t]),
     "mr_dataset_label": (c_int, [c_void_p, c_int64, POINTER(c_int64), _error]),
+    "mr_dataset_boxes": (
+        c_int,
+        [c_void_p, c_int64, c_uint32, c_uint32, POINTER(c_float), c_size_t, POINTER(c_size_t),
+         _error],
+    ),
     "mr_dataset_box_labels": (
         c_int,
         [c_void_p, c_int64, POINTER(c_int64), c_size_t, POINTER(c_size_t), _error],

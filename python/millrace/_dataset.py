@@ -12,6 +12,7 @@ from typing import Any
 from . import _abi, _log
 from ._errors import make_error
 from ._library import check, encode, lib
+from ._options import unsigned
 
 _NAME_BYTES = 8192
 _ANNOTATIONS = ("none", "boxes", "voc", "coco", "darknet", "masks")  # by mr_annotations
@@ -87,6 +88,21 @@ class Dataset:
             check(lib.mr_dataset_box_labels(self._handle, index, labels, len(labels), n, error),
                   error)
         return labels[:n.value]
+
+    def boxes(self, index: int, width: int, height: int) -> list[list[float]]:
+        """x1, y1, x2, y2 of each box of a sample, in pixels of its image before any operation,
+        without decoding the sample. explain() takes them.
+
+        width, height  of the image, as inspect() has them
+        """
+        error, n, index = _abi.mr_error(), ctypes.c_size_t(), self._check_index(index)
+        sides = unsigned("width", width, 32), unsigned("height", height, 32)
+        numbers = (ctypes.c_float * 0)()
+        while not numbers or len(numbers) < 4 * n.value:
+            numbers = (ctypes.c_float * (4 * (n.value or 64)))()
+            check(lib.mr_dataset_boxes(self._handle, index, *sides, numbers, len(numbers) // 4, n,
+                                       error), error)
+        return [numbers[4 * i:4 * i + 4] for i in range(n.value)]
 
     def inspect(self, index: int) -> dict[str, Any]:
         """Format and size of a sample, from its first bytes: format, width, height, channels,

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Protocol, Sequence
 from . import _abi, _html
 from ._batch import Batch
 from ._dataset import Dataset
-from ._errors import InvalidError, make_error
+from ._errors import InvalidError, UnsupportedError, make_error
 from ._html import Html
 from ._loader import Loader
 from ._transform import Transform, explain
@@ -70,7 +70,8 @@ def show(loader: Loader, n: int, classes: Sequence[str]) -> Html:
         for index, (width, height, *_) in zip(batch.index.tolist(), batch.geometry.tolist()):
             seen[index] = seen.get(index, -1) + 1
             calls = explain(transform, loader.options["seed"], loader.epoch, index, width, height,
-                            seen[index]) if width > 0 else []  # a damaged sample has no size
+                            seen[index], _boxes(loader.dataset, index, width, height)
+                            ) if width > 0 else []  # a damaged sample has no size
             details.append("\n".join(_lines(calls)))
     if loader.dataset.annotations in ("none", "boxes"):
         return _html.batch_html(batch, head, classes, details, classes)
@@ -100,6 +101,14 @@ def _lines(calls: list[Any]) -> list[str]:
     ]
 
 
+def _boxes(dataset: Dataset, index: int, width: int, height: int) -> list[list[float]] | None:
+    """The boxes of a sample, for explain(); None if the samples have none."""
+    try:
+        return dataset.boxes(index, width, height)
+    except UnsupportedError:
+        return None
+
+
 def explain_html(dataset: Dataset | str | os.PathLike[str],
                  index: int,
                  transform: Transform | str = "train:224",
@@ -115,13 +124,15 @@ def explain_html(dataset: Dataset | str | os.PathLike[str],
     room = max(_MOST_BYTES, size["width"] * size["height"] * 3)
     label = _html.name_label(dataset.label(index), dataset.classes)
     text = str(Transform(str(transform)))
-    if isinstance(explain(text, seed, epoch, index, size["width"], size["height"]), dict):
+    sides = size["width"], size["height"]
+    boxes = _boxes(dataset, index, *sides)
+    if isinstance(explain(text, seed, epoch, index, *sides, boxes=boxes), dict):
         raise make_error(_abi.ERR_INVALID, None, f"explain_html() shows one picture: {text}")
     cuts = [i for i in range(len(text)) if text[i] == "+" and _is_outside(text[:i])]
     figures, start, n_calls = [], 0, 0
     for end in (0, *cuts, len(text)):
         so_far = text[:end] or "none"
-        calls = explain(so_far, seed, epoch, index, size["width"], size["height"])
+        calls = explain(so_far, seed, epoch, index, *sides, boxes=boxes)
         image = _take_whole(dataset, so_far, epoch, index, seed, room).image
         item = text[start:end].lstrip("+") or label
         lines = [item, *_lines(calls[n_calls:]), " x ".join(map(str, image.shape[1:]))]

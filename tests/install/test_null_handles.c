@@ -162,6 +162,7 @@ static void datasets(void **state)
     IS_VALUE(0, mr_dataset_relative_name, NULL, 0, name, sizeof name);
     HAS_WORDS(mr_dataset_label, NULL, 0, &label, &error);
     HAS_WORDS(mr_dataset_box_labels, NULL, 0, &label, 1, &n, &error);
+    HAS_WORDS(mr_dataset_boxes, NULL, 0, 1, 1, NULL, 0, &n, &error);
     HAS_WORDS(mr_dataset_inspect, NULL, 0, &info, &error);
     HAS_WORDS(mr_dataset_save_list, NULL, "list", &error);
     HAS_WORDS(mr_dataset_pack, NULL, "pack", NULL, &report, &error);

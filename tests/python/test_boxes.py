@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes of the samples: the same from every source and with any workers, and torchvision's bits."""
+import json
 import os
 import random
 import subprocess
@@ -167,6 +168,39 @@ def test_a_command_exports_them(make_loader, sources, tmp_path):
     batch = make_loader(dataset=sources["folder"], transform="resize(9:9)", batch_size=N,
                         num_workers=0, no_shuffle=True).next()
     assert found.tolist() == batch["boxes"].values.tolist()
+
+
+def test_explanations_have_the_boxes_of_the_file(make_loader, sources, tmp_path):
+    numpy = pytest.importorskip("numpy")
+    command = [os.environ["MR_COMMAND"], "export", "--transform", TEXT, "--seed", "5", "--out",
+               "x.npy", "--explain", "x.jsonl"]
+    text = TEXT.partition("+")[2]
+    for name in ("folder", "dct"):
+        dataset, names = mr.Dataset(sources[name]), set()
+        batch = make_loader(dataset=sources[name], transform="none", batch_size=N, num_workers=0,
+                            no_shuffle=True, ragged=True, max_row_bytes=3 << 20).next()
+        subprocess.run([*command, sources[name]], check=True, cwd=tmp_path,
+                       stdout=subprocess.DEVNULL)
+        with open(tmp_path / "x.jsonl", encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        assert [row["index"] for row in rows] == numpy.load(tmp_path / "x.indices.npy").tolist()
+        for row in rows:
+            i, size = row["index"], row["size"]
+            boxes = dataset.boxes(i, *size)
+            assert boxes == batch["boxes"][i]
+            assert row["calls"] == mr.explain(TEXT, 5, 0, i, *size, boxes=boxes)
+            names |= {call for call, _ in row["calls"]}
+            page = mr.explain_html(dataset, i, text, seed=5)
+            shown = mr.explain(text, 5, 0, i, *size, boxes=boxes)
+            assert ("v2.RandomIoUCrop(" in page) == ("v2.RandomIoUCrop" in dict(shown))
+        assert {"v2.RandomIoUCrop", "sanitize_bounding_boxes", "hflip"} <= names
+
+
+def test_a_dataset_without_boxes_has_none(images):
+    with pytest.raises(mr.UnsupportedError, match="the samples have no boxes"):
+        mr.Dataset(images).boxes(0, 9, 9)
+    with pytest.raises(mr.Error, match="is not from 0 to 20"):
+        mr.Dataset(images).boxes(21, 9, 9)
 
 
 def test_damage_names_the_file_and_the_number(make_loader, sources):
