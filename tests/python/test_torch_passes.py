@@ -409,6 +409,10 @@ def test_a_state_of_other_ranks_is_refused(images):
     ):
         with pytest.raises(millrace.InvalidError, match=words):
             other.load_state_dict(found)
+    other = make_rank(images, 1)
+    other.sampler.seed = 7  # its order would not fit the other ranks'
+    with pytest.raises(millrace.InvalidError, match="has the seed 0, and this rank's has 7"):
+        other.load_state_dict(state)
     list(going)
     make_rank(images, 0, 1).load_state_dict(saved(alone))  # one rank is one process
     other = make_rank(images, 1, 3)

@@ -127,6 +127,7 @@ class DataLoader(data.DataLoader[_T]):
             "epoch": position.epoch, "batch_size": position.batch_size,
             "order": None if order is None else torch.from_numpy(numpy.asarray(order)),
             "rank": _find_rank(self._batches), "sampler_epoch": position.sampler_epoch,
+            "sampler_seed": _find_seed(self._batches),
             "draws": dict(vars(self._draws))
         }
 
@@ -162,6 +163,11 @@ class DataLoader(data.DataLoader[_T]):
                 raise InvalidError(f"the state is of {_name_rank(saved)} in mid-epoch, this loader "
                                    f"is of {_name_rank(own)}: load the state that it saved itself, "
                                    "or use a sampler that draws by epoch on as many ranks")
+            seed = _find_seed(self._batches)
+            if state.get("sampler_seed", seed) != seed:
+                raise InvalidError(f"the state is of {_name_rank(saved)}, whose sampler has the "
+                                   f"seed {state['sampler_seed']}, and this rank's has {seed}: "
+                                   "give the program the seed of that run")
         vars(self._draws).update(state["draws"])
         self._saved, self._native = dict(state), None
 
@@ -450,6 +456,19 @@ def _check_batches(batches: Any) -> None:
         needs(size <= _MOST_SAMPLES, f"batches of {size} samples")
 
 
+def _find_sampler(batches: Any) -> Any:
+    inner = innermost(batches)
+    return getattr(inner, "sampler", inner)
+
+
+def _find_seed(batches: Any) -> Any:
+    """What the orders follow from, besides the epoch: of DistributedSampler and the like, or of
+    Accelerate's SeedableRandomSampler."""
+    sampler = _find_sampler(batches)
+    seed = getattr(sampler, "initial_seed", getattr(sampler, "seed", None))
+    return seed if isinstance(seed, int) else None
+
+
 def _find_rank(batches: Any) -> list[int] | None:
     """The rank and the number of ranks, if several share the samples: those of DistributedSampler
     and the like, or of Accelerate's BatchSamplerShard."""
@@ -495,8 +514,7 @@ class _Pass:
         self._pid = os.getpid()
         self._n_ahead = (loader.prefetch_factor or 0) * loader.num_workers  # in torch
         saved, loader._saved = loader._saved, None
-        inner = innermost(loader._batches)
-        sampler = getattr(inner, "sampler", inner)
+        sampler = _find_sampler(loader._batches)
         if saved is None or saved["_iterator_finished"]:
             # persistent workers keep their seed
             if loader._draws.seed is None or not loader.persistent_workers:
