@@ -26,6 +26,14 @@ void mr_rng_set_view(struct mr_rng *rng, uint64_t name_hash, uint32_t picture)
     rng->picture = picture;
 }
 
+void mr_rng_change_view(struct mr_rng *rng, uint64_t own_hash, uint64_t name_hash, uint32_t picture)
+{
+    mr_rng_set_view(rng, own_hash ^ name_hash, picture);
+    rng->counter[1] = 0;
+    rng->counter[3] = (uint32_t)rng->counter[3];
+    mr_rng_part_pictures(rng);
+}
+
 void mr_rng_part_pictures(struct mr_rng *rng)
 {
     rng->counter[3] |= (uint64_t)rng->picture << 32;

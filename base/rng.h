@@ -37,6 +37,12 @@ void mr_rng_set_occurrence(struct mr_rng *rng, uint64_t occurrence);
  * first draw.
  */
 void mr_rng_set_view(struct mr_rng *rng, uint64_t name_hash, uint32_t picture);
+/*
+ * The next draws are those that another view's picture begins with. own_hash: as given to
+ * mr_rng_set_view().
+ */
+void mr_rng_change_view(struct mr_rng *rng, uint64_t own_hash, uint64_t name_hash,
+                        uint32_t picture);
 /* The next draws differ for each picture of the view; until then they are the same. */
 void mr_rng_part_pictures(struct mr_rng *rng);
 /* Replay torch's generator: draws come from mt, which must outlive rng. */

@@ -99,6 +99,26 @@ static mr_status check_views(const struct mr_plan *first, const struct mr_plan *
     return MR_OK;
 }
 
+/* A view that is inside another one begins with the operations of that one, if that is here. */
+static mr_status check_inside(const mr_transform *transform, const struct mr_plan *plans,
+                              mr_error *error)
+{
+    uint32_t n = mr_transform_n_views(transform);
+    for (uint32_t i = 0; i < n; i++, transform = transform->next)
+        for (uint32_t k = 0; k < n && plans[i].view.n_inside; k++) {
+            const struct mr_view *view = &plans[i].view;
+            uint32_t n_ops = view->n_shared + view->n_inside;
+            if (plans[k].view.name_hash == view->inside_hash &&
+                (plans[k].view.n_shared != view->n_shared || plans[k].n_ops < n_ops ||
+                 memcmp(plans[k].ops, plans[i].ops, n_ops * sizeof *plans->ops) != 0))
+                return mr_error_set(error, MR_ERR_INVALID,
+                                    "view '%s' is inside '%s', but does not begin with its "
+                                    "operations",
+                                    view->name, transform->inside);
+        }
+    return MR_OK;
+}
+
 /* *mixed_out: the first plan that mixes; NULL if there is none. */
 static mr_status compile_views(mr_dataset *dataset, const mr_transform *transform,
                                const mr_loader_options *o, mr_layout layout,
@@ -266,6 +286,8 @@ mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
     bool on_device = is_finished_on_device(host, kind, mr_transform_mixes(transform), has_pictures);
     status = compile_views(dataset, transform, o, on_device ? MR_NHWC : o->layout, plans_out,
                            &mixed, error);
+    if (status == MR_OK && has_pictures)
+        status = check_inside(transform, plans_out, error);
     if (status == MR_OK && !mixed && o->soft_labels != 0)
         status = mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the transform does not mix",
                               o->soft_labels);

@@ -11,6 +11,7 @@
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
+#include "transforms/views/view_draws.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +274,7 @@ static void put_step(struct listing *l, const struct mr_geometry_step *step,
         break;
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
+    case MR_OP_PATCH_CROP:
     case MR_OP_FIXED_SIZE_CROP: put_window(l, step); break;
     case MR_OP_RANDOM_ZOOM_OUT:
         if (step->flips)
@@ -479,7 +481,7 @@ static mr_status draw_picture(const mr_explain_options *o, uint32_t k, struct ex
     bool swaps = e->plan.use_exif && o->orientation >= 5;
     mr_rng_init(&sample, o->seed, o->epoch, (uint64_t)o->index);
     mr_rng_set_occurrence(&sample, o->occurrence);
-    e->rng = mr_geometry_begin_draws(&e->plan, k, &sample);
+    e->rng = mr_view_draws_begin(&e->plan, k, &sample);
     mr_status status =
         mr_geometry_record(&e->plan, swaps ? o->height : o->width, swaps ? o->width : o->height,
                            &e->rng, &e->geometry, &e->steps, &e->boxes, error);

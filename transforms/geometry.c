@@ -16,6 +16,7 @@
 #include "transforms/geometry_detection.h"
 #include "transforms/image_ops/image_warp.h"
 #include "transforms/image_params.h"
+#include "transforms/views/view_draws.h"
 
 #include <math.h>
 #include <string.h>
@@ -349,6 +350,11 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
         if (status == MR_OK)
             step->box = draw_crop(op, step->width, step->height, rng);
         break;
+    case MR_OP_PATCH_CROP:
+        status = check_crops(op, step->width, step->height, error);
+        if (status == MR_OK)
+            status = mr_geometry_detection_draw(step, rng, error);
+        break;
     case MR_OP_RANDOM_IOU_CROP: mr_iou_crop_draw(step, place, rng, boxes); break;
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
@@ -396,6 +402,7 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         fold_padded_crop(g, step->op, step->box);
         break;
+    case MR_OP_PATCH_CROP:
     case MR_OP_CENTER_CROP: fold_crop(g, step->box, black); break;
     case MR_OP_RANDOM_IOU_CROP:
         if (step->box.width > 0)
@@ -507,18 +514,24 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
 {
     if (width == 0 || height == 0 || width > MR_MAX_RESIZED || height > MR_MAX_RESIZED)
         return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", width, height);
-    g->n_stages = 0;
+    g->n_stages = g->n_shared = 0;
     g->calls.n = 0;
     add_stage(g, width, height);
+    struct mr_rng other;
     for (uint32_t i = 0; i < plan->n_ops; i = mr_image_params_skip(plan->ops, i)) {
+        struct mr_rng *draws = mr_view_draws_at(plan, i, rng, &other);
+        if (i == plan->view.n_shared) {
+            end_calls(g);
+            g->n_shared = g->n_stages - 1;
+        }
         struct mr_geometry_step step = begin_step(&plan->ops[i], g);
         if (mr_image_params_is_image(&plan->ops[i])) {
-            draw_calls(plan, i, rng, g, &step);
+            draw_calls(plan, i, draws, g, &step);
             if (boxes)
                 mr_box_warp_step(&step, g->calls.calls, boxes);
         } else {
             end_calls(g);
-            mr_status status = draw_step(&step, i + 1, rng, boxes, error);
+            mr_status status = draw_step(&step, i + 1, draws, boxes, error);
             if (status != MR_OK)
                 return status;
             fold_step(g, &step);
@@ -532,16 +545,6 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
     g->crop = find_crop(g);
     trim_stages(g);
     return MR_OK;
-}
-
-struct mr_rng mr_geometry_begin_draws(const struct mr_plan *plan, uint32_t k,
-                                      const struct mr_rng *sample)
-{
-    struct mr_rng draws = *sample;
-    mr_rng_set_view(&draws, plan->view.name_hash, plan->view.first + k);
-    if (plan->view.n_crops == 0)
-        mr_rng_part_pictures(&draws);
-    return draws;
 }
 
 mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height,
@@ -563,9 +566,9 @@ mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_
 static bool sets_size(const struct mr_op *op)
 {
     return op->kind == MR_OP_RANDOM_RESIZED_CROP || op->kind == MR_OP_RESIZE ||
-           op->kind == MR_OP_CENTER_CROP || op->kind == MR_OP_RANDOM_CROP ||
-           op->kind == MR_OP_FIXED_SIZE_CROP || op->kind == MR_OP_LETTERBOX ||
-           op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP;
+           op->kind == MR_OP_PATCH_CROP || op->kind == MR_OP_CENTER_CROP ||
+           op->kind == MR_OP_RANDOM_CROP || op->kind == MR_OP_FIXED_SIZE_CROP ||
+           op->kind == MR_OP_LETTERBOX || op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP;
 }
 
 bool mr_geometry_draws_size(const struct mr_op *op)
@@ -581,7 +584,7 @@ static mr_status check_size(const struct mr_op *op, int64_t width, int64_t heigh
 {
     if (op->kind == MR_OP_RANDOM_CROP)
         return check_random_crop(op, width, height, error);
-    if (op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP)
+    if (op->kind == MR_OP_FIVE_CROP || op->kind == MR_OP_TEN_CROP || op->kind == MR_OP_PATCH_CROP)
         return check_crops(op, width, height, error);
     if (op->kind == MR_OP_PAD || op->kind == MR_OP_PAD_IF_SMALLER)
         return check_pad(op, width, height, error);

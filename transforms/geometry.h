@@ -44,11 +44,8 @@ struct mr_geometry {
     uint32_t n_stages;
     struct mr_stage stages[MR_MAX_STAGES];
     struct mr_image_calls calls;
+    uint32_t n_shared; /* 1: the first stage has calls, and they are those of shared operations */
 };
-
-/* Begin the draws of picture k of the plan's view: of a copy of the sample's draws. */
-struct mr_rng mr_geometry_begin_draws(const struct mr_plan *plan, uint32_t k,
-                                      const struct mr_rng *sample);
 
 /*
  * Draw and fold. width x height is the image as the operations see it: already upright if

@@ -83,6 +83,21 @@ static void draw_fixed_size_crop(struct mr_geometry_step *step, struct mr_rng *r
     step->box.x = (int64_t)((float)beside * r);
 }
 
+static int64_t draw_patch(int64_t room, uint32_t patch, struct mr_rng *rng)
+{
+    uint32_t n = (uint32_t)(room / patch);
+    return n ? (int64_t)mr_rng_below(rng, n) * patch : 0;
+}
+
+/* DINOv3's local crop in a global one. numpy's randint() excludes the last patch. */
+static void draw_patch_crop(struct mr_geometry_step *step, struct mr_rng *rng)
+{
+    const struct mr_op *op = step->op;
+    step->box = (struct mr_box){.width = op->width, .height = op->height};
+    step->box.y = draw_patch(step->height - op->height, op->patch, rng);
+    step->box.x = draw_patch(step->width - op->width, op->patch, rng);
+}
+
 /* RandomZoomOut.make_params */
 static mr_status draw_zoom_out(struct mr_geometry_step *step, struct mr_rng *rng, mr_error *error)
 {
@@ -127,6 +142,7 @@ mr_status mr_geometry_detection_draw(struct mr_geometry_step *step, struct mr_rn
     case MR_OP_SCALE_JITTER: return draw_scale_jitter(step, rng, error);
     case MR_OP_RANDOM_ZOOM_OUT: return draw_zoom_out(step, rng, error);
     case MR_OP_LETTERBOX: return find_letterbox(step, error);
+    case MR_OP_PATCH_CROP: draw_patch_crop(step, rng); return MR_OK;
     default: draw_fixed_size_crop(step, rng); return MR_OK;
     }
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operations of torchvision's detection recipes become for one image, and letterbox. */
+/*
+ * What the operations of torchvision's detection recipes become for one image, letterbox and
+ * DINOv3's patch_crop.
+ */
 #ifndef TRANSFORMS_GEOMETRY_DETECTION_H
 #define TRANSFORMS_GEOMETRY_DETECTION_H
 

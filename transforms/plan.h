@@ -25,6 +25,7 @@ enum mr_op_kind {
     MR_OP_RESIZE,
     MR_OP_RANDOM_RESIZE, /* of the shorter side, from height to width - 1 */
     MR_OP_CENTER_CROP,
+    MR_OP_PATCH_CROP, /* begins at a multiple of a patch's side */
     MR_OP_RANDOM_CROP,
     MR_OP_RANDOM_IOU_CROP, /* drawn for the boxes of the sample */
     MR_OP_PAD,
@@ -110,6 +111,7 @@ struct mr_op {
                                    random_iou_crop: trials for each option */
         uint32_t max_size;      /* of the longer side, of MR_OP_RESIZE_SHORT and
                                    MR_OP_RANDOM_SHORTEST_SIZE; 0: any */
+        uint32_t patch;         /* of MR_OP_PATCH_CROP */
         uint32_t vertical;      /* of MR_OP_TEN_CROP: 1: the flip is vertical */
         uint32_t pad_if_needed; /* of random_crop: 1: an image that is too small is padded */
         uint32_t mask_dtype;    /* of MR_OP_MASK, whose fill is `padding`, and whose enum
@@ -127,6 +129,12 @@ struct mr_view {
     uint32_t n_pictures;
     uint32_t is_row;  /* 1: a row of a batch has a dimension for the pictures */
     uint32_t n_crops; /* 5 and 10: five_crop and ten_crop give a picture each; otherwise 0 */
+    /* Of the plan's operations, structures with what is in them. */
+    uint32_t n_shared; /* the first ones: drawn once for all views of a sample */
+    uint32_t n_inside; /* those after them: drawn as in a picture of another view */
+    uint64_t inside_hash;
+    uint32_t inside_picture;
+    uint32_t spare;
 };
 
 /* Which index of a mask a resize takes. */

@@ -43,6 +43,10 @@ static mr_status compile_view(const mr_transform *transform, struct mr_plan *pla
     memcpy(view->name, transform->view, sizeof view->name);
     view->name_hash = view->name[0] ? mr_xxh3(view->name, strlen(view->name)) : 0;
     view->first = transform->picture ? transform->picture - 1 : 0;
+    view->n_shared = transform->n_shared;
+    view->n_inside = transform->n_inside;
+    view->inside_hash = view->n_inside ? mr_xxh3(transform->inside, strlen(transform->inside)) : 0;
+    view->inside_picture = transform->inside_picture ? transform->inside_picture - 1 : 0;
     view->is_row = transform->n_pictures > 0 || (crops && !transform->picture);
     if (view->is_row)
         view->n_pictures = crops ? view->n_crops : transform->n_pictures;

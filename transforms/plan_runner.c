@@ -48,6 +48,7 @@ void mr_plan_runner_destroy(struct mr_plan_runner *runner)
     mr_scratch_fini(&runner->upright);
     mr_scratch_fini(&runner->image[0]);
     mr_scratch_fini(&runner->image[1]);
+    mr_scratch_fini(&runner->shared);
     mr_scratch_fini(&runner->row);
     mr_scratch_fini(&runner->planes);
     free(runner);

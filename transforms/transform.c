@@ -69,6 +69,7 @@ const char *mr_transform_op_name(const struct mr_op *op)
     case MR_OP_RESIZE: return "resize";
     case MR_OP_RANDOM_RESIZE: return "random_resize";
     case MR_OP_CENTER_CROP: return "center_crop";
+    case MR_OP_PATCH_CROP: return "patch_crop";
     case MR_OP_RANDOM_CROP: return "random_crop";
     case MR_OP_PAD: return "pad";
     case MR_OP_PAD_IF_SMALLER: return "pad_if_smaller";
@@ -264,6 +265,16 @@ mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uin
                                    mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_CENTER_CROP, .height = height, .width = width};
+    return append_sized(transform, &op, error);
+}
+
+mr_status mr_transform_patch_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                  uint32_t patch, mr_error *error)
+{
+    struct mr_op op = {.kind = MR_OP_PATCH_CROP, .height = height, .width = width, .patch = patch};
+    if (patch == 0 || patch > MAX_SIDE)
+        return mr_error_set(error, MR_ERR_INVALID, "patch_crop: patch %u is not from 1 to %d",
+                            patch, MAX_SIDE);
     return append_sized(transform, &op, error);
 }
 

@@ -14,6 +14,10 @@ struct mr_transform {
     char view[MR_VIEW_NAME]; /* the view's name; "": the transform has no views */
     uint32_t n_pictures;     /* as its text has it; 0: not given */
     uint32_t picture;        /* 1 + the number of the only picture; 0: not given */
+    uint32_t n_shared;       /* of the operations after exif: shared(...) */
+    uint32_t n_inside;       /* of those after them: inside(NAME,...) */
+    char inside[MR_VIEW_NAME];
+    uint32_t inside_picture; /* as `picture` */
     mr_transform *next;      /* view; NULL */
 };
 
@@ -69,6 +73,8 @@ mr_status mr_transform_five_crop(mr_transform *transform, uint32_t height, uint3
                                  const bool *vertical_flip, mr_error *error);
 mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                    mr_error *error);
+mr_status mr_transform_patch_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                  uint32_t patch, mr_error *error);
 /* n_fill: 1 or 3 values */
 mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
                                    uint32_t padding, bool pad_if_needed, enum mr_padding_mode mode,

@@ -186,6 +186,10 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
     case MR_OP_CENTER_CROP:
         mr_text_writer_put(&p->w, "the middle, %lldx%lld\n", width, height);
         break;
+    case MR_OP_PATCH_CROP:
+        mr_text_writer_put(&p->w, "a random box of %lldx%lld that begins at a patch of %u\n", width,
+                           height, op->patch);
+        break;
     case MR_OP_FIVE_CROP:
     case MR_OP_TEN_CROP:
         mr_text_writer_put(&p->w, "a box of %lldx%lld for each picture\n", width, height);

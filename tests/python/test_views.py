@@ -99,6 +99,40 @@ def test_recipes_of_views(make_loader):
     assert "random_apply(gaussian_blur(9,0.1:2),0.5)" in text
 
 
+def test_dinov3_shares_one_jitter():
+    text = "dinov3_shared_jitter"
+    n_jittered = 0
+    for index in range(30):
+        calls = mr.explain(text, 5, 2, index, 60, 40)
+        jitters = [names[:[name for name, _ in names].index("resized_crop")]
+                   for names in calls.values()]
+        assert len(jitters) == 10 and all(jitter == jitters[0] for jitter in jitters)
+        n_jittered += jitters[0] != []
+        blurs = ["gaussian_blur" in dict(names) for names in calls.values()]
+        assert not blurs[0]
+    assert 20 <= n_jittered < 30  # of 0.84
+    whole = mr.explain("random_apply(color_jitter(0.4,0.4,0.2,0.1),0.8)+random_grayscale(0.2)", 5,
+                       2, 29, 60, 40)
+    assert whole == jitters[0]
+
+
+def test_dinov3_has_local_crops_inside_the_global_ones():
+    places = set()
+    for index in range(30):
+        calls = mr.explain("dinov3_local_subset", 5, 2, index, 300, 200)
+        for name, listed in calls.items():
+            if name.startswith("local"):
+                whole = calls["global" + name[5]]
+                base = [call for call in whole if call[0] in ("resized_crop", "hflip")]
+                assert listed[:len(base)] == base and listed[-1][0] == "crop"
+                crop = listed[-1][1]
+                places.add((crop["top"], crop["left"]))
+                assert (crop["height"], crop["width"]) == (96, 96)
+    # np.random.randint(0, (224 - 96) // 16, 2) * 16
+    tops, lefts = map(set, zip(*places))
+    assert tops == lefts == set(range(0, 128, 16))
+
+
 def pictures(loader):
     """(image's file, its size, {the picture's name: its pixels}, index) of each sample."""
     for batch in loader:
@@ -117,6 +151,7 @@ def pictures(loader):
 @needs_torchvision
 @pytest.mark.parametrize("text, n, most", [
     ("dino:48:24", 10, 0), ("dinov2:48:24", 10, 1),
+    ("dinov3_shared_jitter:48:24", 10, 1), ("dinov3_local_subset:64:32", 10, 1),
     ("view(a,resize(40)+five_crop(24:30)+color_jitter(0.4))|view(b,2,center_crop(30)+hflip)", 7, 0),
     ("resize(40)+random_crop(40:39)+ten_crop(24:30,vertical_flip)+invert(0.5)", 10, 0)
 ])

@@ -29,6 +29,17 @@
 #define DINO(size, scale)                                                                          \
     "random_resized_crop(" size ",scale=" scale                                                    \
     ",ratio=0.75:1.3333333333333333,interp=bicubic)" DINO_COLOURS
+#define DINOV3_JITTER                                                                              \
+    "random_apply(color_jitter(0.6:1.4,0.6:1.4,0.8:1.2,-0.1:0.1),0.8)+random_grayscale(0.2)"
+#define DINOV3_CROP(size, scale)                                                                   \
+    "random_resized_crop(" size ",scale=" scale                                                    \
+    ",ratio=0.75:1.3333333333333333,interp=bicubic)+hflip(0.5)"
+#define DINOV3_SHARED(size, scale) "shared(" DINOV3_JITTER ")+" DINOV3_CROP(size, scale)
+#define DINOV3_INSIDE(k)                                                                           \
+    "view(local" k ",4,inside(global" k "," DINOV3_CROP(                                           \
+        "224", "0.32:1") ")+" DINOV3_JITTER                                                        \
+                         "+random_apply(gaussian_blur(9,0.1:2),0.5)+patch_crop(96,16)" IMAGENET    \
+                         ")"
 #define TIMM(size, magnitude)                                                                      \
     "random_resized_crop(" size SCALE ",interp=random)+hflip(0.5)"                                 \
     "+timm(\"rand-m" magnitude "-mstd0.5-inc1\",interp=random,fill=124:116:104)" IMAGENET
@@ -59,8 +70,7 @@ static const struct {
          "224", "0.4:1") "+pil_gaussian_blur(0.1:2)" IMAGENET
                          ")|view(global2," DINO(
                              "224", "0.4:1") "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize("
-                                             "128,0.2)" IMAGENET
-                                             ")|view(local,8," DINO(
+                                             "128,0.2)" IMAGENET ")|view(local,8," DINO(
                                                  "96", "0.05:0.4") "+random_apply(pil_gaussian_"
                                                                    "blur(0.1:2),0.5)" IMAGENET ")"},
     {"dinov2_global1", DINO("224", "0.32:1") IMAGENET},
@@ -73,6 +83,16 @@ static const struct {
          "0.32:1") "+random_apply(gaussian_blur(9,0.1:2),0.9)+solarize(128,0.2)" IMAGENET
                    ")|view(local,8," DINO(
                        "96", "0.05:0.32") "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET ")"},
+    {"dinov3_shared_jitter",
+     "view(global1," DINOV3_SHARED("224", "0.32:1") IMAGENET ")|view(global2," DINOV3_SHARED(
+         "224",
+         "0.32:1") "+random_apply(gaussian_blur(9,0.1:2),0.9)+solarize(128,0.2)" IMAGENET
+                   ")|view(local,8," DINOV3_SHARED(
+                       "96", "0.05:0.32") "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET ")"},
+    {"dinov3_local_subset",
+     "view(global1," DINO("224", "0.32:1") IMAGENET ")|view(global2," DINO(
+         "224", "0.32:1") "+random_apply(gaussian_blur(9,0.1:2),0.9)+solarize(128,0.2)" IMAGENET
+                          ")|" DINOV3_INSIDE("1") "|" DINOV3_INSIDE("2")},
     {"timm_train", "random_resized_crop(224" SCALE
                    ")+hflip(0.5)+color_jitter(0.6:1.4,0.6:1.4,0.6:1.4,0:0)" IMAGENET},
     {"timm_eval", "resize(256)+center_crop(224)" IMAGENET},
@@ -97,9 +117,8 @@ static const struct {
                       "+fixed_size_crop(1024,fill=123:117:104)+hflip(0.5)" SANITIZE},
     {"detection_multiscale", "random_shortest_size(480:512:544:576:608:640:672:704:736:768:800,"
                              "max_size=1333)+hflip(0.5)" SANITIZE},
-    {"detection_ssd",
-     "photometric_distort(0.875:1.125,0.5:1.5,0.5:1.5,-0.05:0.05,0.5)"
-     "+random_zoom_out(side_range=1:4,p=0.5)+" IOU_CROP "+hflip(0.5)" SANITIZE},
+    {"detection_ssd", "photometric_distort(0.875:1.125,0.5:1.5,0.5:1.5,-0.05:0.05,0.5)"
+                      "+random_zoom_out(side_range=1:4,p=0.5)+" IOU_CROP "+hflip(0.5)" SANITIZE},
     {"detection_ssdlite", IOU_CROP "+hflip(0.5)" SANITIZE},
     {"detection_eval", "none"},
 };

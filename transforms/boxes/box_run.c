@@ -180,6 +180,7 @@ void mr_box_run_step(const struct mr_geometry_step *step, struct mr_box_list *bo
         break;
     case MR_OP_PAD:
     case MR_OP_PAD_IF_SMALLER:
+    case MR_OP_PATCH_CROP:
     case MR_OP_FIXED_SIZE_CROP:
     case MR_OP_RANDOM_ZOOM_OUT:
         window_rows(boxes, width, height, box, step->op->kind == MR_OP_PAD || step->flips);

@@ -63,6 +63,7 @@ static int64_t undo_step(const struct mr_geometry_step *step, enum axis axis,
         i = mr_padding_place(MR_PADDING_CONSTANT, resized, start + i);
         return i < 0 ? i : find_nearest(rule, size, resized, i);
     case MR_OP_RANDOM_IOU_CROP:
+    case MR_OP_PATCH_CROP:
     case MR_OP_CENTER_CROP: return mr_padding_place(MR_PADDING_CONSTANT, size, start + i);
     case MR_OP_RANDOM_CROP:
     case MR_OP_PAD:

@@ -69,6 +69,16 @@ static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *
                            : status;
 }
 
+static mr_status add_patch_crop(struct mr_text_parser *p, struct mr_text_item *item)
+{
+    uint32_t height, width, patch = 16;
+    mr_status status = mr_text_args_take_size(p, item, "size", &height, &width, NULL);
+    if (status == MR_OK)
+        status = mr_text_args_take_whole(p, mr_text_args_take_named_or_next(item, "patch"), &patch);
+    return status == MR_OK ? mr_transform_patch_crop(p->transform, height, width, patch, p->error)
+                           : status;
+}
+
 static mr_status add_five_crop(struct mr_text_parser *p, struct mr_text_item *item)
 {
     uint32_t height, width;
@@ -388,6 +398,7 @@ const struct mr_text_operation mr_text_items[] = {
     {"resize", add_resize},
     {"random_resize", add_random_resize},
     {"center_crop", add_center_crop},
+    {"patch_crop", add_patch_crop},
     {"five_crop", add_five_crop},
     {"ten_crop", add_five_crop},
     {"random_crop", add_random_crop},

@@ -42,6 +42,7 @@ struct mr_text_parser {
     mr_transform *transform;
     mr_error *error;
     const char *inside;           /* the structure's name; NULL outside structures */
+    bool is_drawn;                /* in shared(...) or inside(...) */
     bool takes_views;             /* the text is a whole transform, so it may have views */
     struct mr_text_parser *outer; /* of outer_item, which this text replaces; or NULL */
     const struct mr_text_item *outer_item;

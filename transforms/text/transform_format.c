@@ -105,6 +105,10 @@ static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
         break;
     case MR_OP_FIVE_CROP:
     case MR_OP_CENTER_CROP: put_size(w, op); break;
+    case MR_OP_PATCH_CROP:
+        put_size(w, op);
+        mr_text_writer_put(w, ",%u", op->patch);
+        break;
     case MR_OP_TEN_CROP:
         put_size(w, op);
         mr_text_writer_put(w, "%s", op->vertical ? ",vertical_flip" : "");
@@ -208,9 +212,20 @@ static void put_list(struct mr_text_writer *w, const mr_transform *transform)
 {
     if (transform->n_ops == 0)
         mr_text_writer_put(w, "none");
+    uint32_t first = mr_transform_turns(transform), inside = first + transform->n_shared,
+             own = inside + transform->n_inside;
     for (uint32_t i = 0; i < transform->n_ops;) {
         mr_text_writer_put(w, "%s", i ? "+" : "");
+        if (i == first && first < inside)
+            mr_text_writer_put(w, "shared(");
+        if (i == inside && inside < own)
+            mr_text_writer_put(w, "inside(%s", transform->inside);
+        if (i == inside && inside < own && transform->inside_picture)
+            mr_text_writer_put(w, "#%u", transform->inside_picture - 1);
+        mr_text_writer_put(w, "%s", i == inside && inside < own ? "," : "");
         i = put_node(w, transform->ops, i);
+        if ((i == inside && first < inside) || (i == own && inside < own))
+            mr_text_writer_put(w, ")");
     }
 }
 

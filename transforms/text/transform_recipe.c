@@ -34,6 +34,19 @@
  */
 #define DINOV2(range)                                                                              \
     "random_resized_crop(@,scale=" range ",interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
+/*
+ * DINOv3's augmentations.py draws and blurs as DINOv2's. Its options: one jitter of the whole image
+ * for all crops; half of the local crops inside each global one, before its colours, at a multiple
+ * of a patch of 16.
+ */
+#define DINOV3_JITTER "random_apply(color_jitter(0.4,0.4,0.2,0.1),0.8)+random_grayscale(0.2)"
+#define DINOV3_CROP(size, range)                                                                   \
+    "random_resized_crop(" size ",scale=" range ",interp=bicubic)+hflip(0.5)"
+#define DINOV3_BLUR(p) "+random_apply(gaussian_blur(9,0.1:2)," p ")"
+#define DINOV3_SHARED(size, range) "shared(" DINOV3_JITTER ")+" DINOV3_CROP(size, range)
+#define DINOV3_INSIDE(global)                                                                      \
+    "4,inside(" global "," DINOV3_CROP("#", "0.32:1") ")+" DINOV3_JITTER DINOV3_BLUR(              \
+        "0.5") "+patch_crop(@,16)" IMAGENET ")"
 /* Two global crops and eight local ones. */
 #define VIEWS(model)                                                                               \
     {                                                                                              \
@@ -91,6 +104,19 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
      .text = DINOV2("0.05:0.32") "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET,
      .size = 96},
     VIEWS("dinov2"),
+    {.name = "dinov3_shared_jitter",
+     .text = "view(global1," DINOV3_SHARED("#", "0.32:1") IMAGENET ")|view(global2," DINOV3_SHARED(
+         "#", "0.32:1") DINOV3_BLUR("0.9") "+solarize(128,0.2)" IMAGENET
+                                           ")|view(local,8," DINOV3_SHARED("@", "0.05:0.32")
+                                               DINOV3_BLUR("0.5") IMAGENET ")",
+     .size = 96,
+     .resized = 224},
+    {.name = "dinov3_local_subset",
+     .text =
+         "view(global1,dinov2_global1:#)|view(global2,dinov2_global2:#)|view(local1," DINOV3_INSIDE(
+             "global1") "|view(local2," DINOV3_INSIDE("global2"),
+     .size = 96,
+     .resized = 224},
     {.name = "timm_train",
      .text = "random_resized_crop(@)+hflip(0.5)+color_jitter(0.4,0.4,0.4)" IMAGENET,
      .size = 224},

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_TRANSFORM_RECIPE_MAX_TEXT = 512 };
+enum { MR_TRANSFORM_RECIPE_MAX_TEXT = 1024 };
 
 struct mr_transform_recipe {
     const char *name;

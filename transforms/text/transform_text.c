@@ -163,6 +163,60 @@ static mr_status parse_view_arguments(struct mr_text_parser *p)
     return status;
 }
 
+/* Can an operation have draws that are not of its view? */
+static bool can_be_drawn(const struct mr_op *op)
+{
+    return op->kind >= MR_OP_IMAGE ||
+           (op->kind <= MR_OP_VFLIP && op->kind != MR_OP_FIVE_CROP && op->kind != MR_OP_TEN_CROP);
+}
+
+/* NAME or NAME#NUMBER of the view that this one is inside. */
+static mr_status read_inside(struct mr_text_parser *p)
+{
+    mr_transform *t = p->transform;
+    uint32_t n = 0;
+    mr_status status = mr_text_parser_read_name(p, t->inside);
+    if (status == MR_OK && *p->at == '#') {
+        p->at++;
+        status = mr_text_parser_read_whole(p, 0, MR_MAX_PICTURES - 1, &n);
+        t->inside_picture = 1 + n;
+    }
+    if (status == MR_OK && !mr_text_parser_take(p, ','))
+        status = mr_text_parser_fail_at(p, p->at, "',' and operations are expected");
+    return status;
+}
+
+/* shared(...): drawn once for all views. inside(NAME,...): drawn as that view's picture. */
+static mr_status add_drawn(struct mr_text_parser *p, const struct mr_text_item *item,
+                           bool is_shared)
+{
+    mr_transform *t = p->transform;
+    uint32_t n, first = mr_transform_turns(t) + (is_shared ? 0 : t->n_shared);
+    if (!t->view[0] || p->inside || p->is_drawn || mr_transform_n_before_implied(t) != first)
+        return mr_text_parser_fail_at(p, item->place,
+                                      "shared(...), then inside(NAME,...), are what a view begins "
+                                      "with");
+    if (!mr_text_parser_take(p, '('))
+        return mr_text_parser_fail_at(p, p->at, "'(' and operations are expected");
+    struct mr_text_parser inner = *p;
+    inner.is_drawn = true;
+    inner.inside = is_shared ? item->name : NULL;
+    mr_status status = is_shared ? MR_OK : read_inside(&inner);
+    if (status == MR_OK)
+        status = parse_chain(&inner, &n);
+    p->at = inner.at;
+    if (status != MR_OK)
+        return status;
+    uint32_t end = mr_transform_n_before_implied(t);
+    for (uint32_t i = first; i < end; i++)
+        if (!can_be_drawn(&t->ops[i]))
+            return mr_text_parser_fail_at(p, item->place,
+                                          "only geometry and image operations can be in it");
+    *(is_shared ? &t->n_shared : &t->n_inside) = end - first;
+    return mr_text_parser_take(p, ')') ? MR_OK
+                                       : mr_text_parser_fail_at(p, p->at, "'+' or ')' is expected");
+}
+
 /* A view, or a recipe of views. */
 static mr_status parse_view(struct mr_text_parser *p)
 {
@@ -333,6 +387,8 @@ static mr_status parse_item(struct mr_text_parser *p)
         return status;
     if ((p->takes_views && p->transform->view[0]) || mr_word_is("view", item.name))
         return refuse_view(p, item.place);
+    if (mr_word_is("shared", item.name) || mr_word_is("inside", item.name))
+        return add_drawn(p, &item, mr_word_is("shared", item.name));
     size_t plain = 0;
     uint32_t image_op = 0;
     while (plain < mr_text_item_count && !mr_word_is(mr_text_items[plain].name, item.name))

@@ -129,6 +129,26 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct mr_pictur
     return status;
 }
 
+/* The first stage, whose output all pictures of the sample share: made once, and kept. */
+static mr_status run_shared_stage(struct mr_plan_runner *runner, struct mr_picture_run *run)
+{
+    const struct mr_stage *stage = &runner->geometry.stages[0];
+    uint32_t width = (uint32_t)stage->called_width, height = (uint32_t)stage->called_height;
+    if (!runner->shared_is_made) {
+        mr_status status = run_inner_stage(runner, run, 0);
+        if (status == MR_OK)
+            status = mr_scratch_reserve(&runner->shared, (uint64_t)width * height, run->channels,
+                                        run->error);
+        if (status != MR_OK)
+            return status;
+        memcpy(runner->shared.memory, run->source.pixels, (size_t)width * height * run->channels);
+        runner->shared_is_made = true;
+    }
+    mr_row_source_init_pixels(&run->source, runner->shared.memory, width, height, run->channels,
+                              MR_NHWC, NULL);
+    return MR_OK;
+}
+
 /* Aligned, because a load that spans two recent stores waits for both. */
 static mr_status reserve_row(struct mr_plan_runner *runner, const struct mr_picture_run *run)
 {
@@ -140,8 +160,12 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct mr_picture_run
 {
     const struct mr_plan *plan = runner->plan;
     mr_status status = MR_OK;
-    uint32_t last = runner->geometry.n_stages - 1;
-    for (uint32_t i = 0; i < last && status == MR_OK; i++)
+    uint32_t last = runner->geometry.n_stages - 1, first = 0;
+    if (runner->shares && runner->geometry.n_shared) {
+        status = run_shared_stage(runner, run);
+        first = 1;
+    }
+    for (uint32_t i = first; i < last && status == MR_OK; i++)
         status = run_inner_stage(runner, run, i);
     if (status == MR_OK)
         status = reserve_row(runner, run);

@@ -36,8 +36,11 @@ struct mr_plan_runner {
     struct mr_tensor_write_half half[MR_MAX_VIEWS];
     struct mr_scratch upright;  /* an image that EXIF turned, or the box of all views */
     struct mr_scratch image[2]; /* outputs of inner stages, used alternately */
-    struct mr_scratch row;      /* one row for the tensor writer */
-    struct mr_scratch planes;   /* one row of a planar source */
+    bool shares;                /* all views begin with the same shared operations: */
+    bool shared_is_made;
+    struct mr_scratch shared; /* what they have made of the image, in the sample's pictures */
+    struct mr_scratch row;    /* one row for the tensor writer */
+    struct mr_scratch planes; /* one row of a planar source */
     struct mr_packed_copy packed;
 };
 

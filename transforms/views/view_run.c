@@ -5,6 +5,8 @@
  */
 #include "transforms/views/view_run.h"
 
+#include "transforms/views/view_draws.h"
+
 #include <string.h>
 
 static const struct mr_plan *plan_of(const struct mr_plan_runner *runner, uint32_t view)
@@ -41,7 +43,7 @@ mr_status mr_view_run_draw(struct mr_plan_runner *runner, uint32_t width, uint32
     for (uint32_t v = 0; v <= runner->n_more && status == MR_OK; v++) {
         runner->plan = plan_of(runner, v);
         for (uint32_t k = 0; k < runner->plan->view.n_pictures && status == MR_OK; k++) {
-            struct mr_rng draws = mr_geometry_begin_draws(runner->plan, k, &copy);
+            struct mr_rng draws = mr_view_draws_begin(runner->plan, k, &copy);
             status = mr_picture_run_geometry(runner, width, height, &draws, NULL, error);
             if (status == MR_OK)
                 join_boxes(need_out, &runner->geometry.stages[0].need);
@@ -58,7 +60,7 @@ static mr_status run_view(struct mr_plan_runner *runner, const struct mr_picture
     mr_status status = MR_OK;
     runner->plan = plan_of(runner, v);
     for (uint32_t k = 0; k < runner->plan->view.n_pictures && status == MR_OK; k++) {
-        struct mr_rng draws = mr_geometry_begin_draws(runner->plan, k, run->rng);
+        struct mr_rng draws = mr_view_draws_begin(runner->plan, k, run->rng);
         struct mr_picture_run picture = *run;
         picture.rng = &draws;
         picture.out = out->pixels + k * runner->plan->out_bytes;
@@ -74,11 +76,25 @@ static mr_status run_view(struct mr_plan_runner *runner, const struct mr_picture
     return status;
 }
 
+/* Do all views begin with the same shared operations? Then these are done once. */
+static bool share_operations(const struct mr_plan_runner *runner)
+{
+    const struct mr_plan *first = runner->first_plan;
+    for (uint32_t v = 0; v <= runner->n_more; v++)
+        if (plan_of(runner, v)->view.n_shared != first->view.n_shared ||
+            memcmp(plan_of(runner, v)->ops, first->ops,
+                   first->view.n_shared * sizeof *first->ops) != 0)
+            return false;
+    return first->view.n_shared > 0;
+}
+
 mr_status mr_view_run(struct mr_plan_runner *runner, struct mr_picture_run *run)
 {
     struct mr_box need = {0};
     mr_status status = MR_OK;
     bool has_several = runner->n_more > 0 || runner->plan->view.n_pictures > 1;
+    runner->shares = has_several && share_operations(runner);
+    runner->shared_is_made = false;
     if (has_several && run->source.codec)
         status = mr_view_run_draw(runner, run->width, run->height, run->rng, &need, run->error);
     if (status == MR_OK && need.width > 0)
