@@ -35,6 +35,7 @@ void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const 
                                    uint32_t n, void *const out[3]);
 void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row,
                                    uint32_t n, uint32_t first, uint32_t channels, void *out);
+void mr_tensor_write_mirror_avx512(const uint8_t *row, uint32_t n, uint32_t channels, uint8_t *out);
 
 /* mix_<set>.c */
 void mr_mix_floats_avx2(const struct mr_mix *mix, const float *own, const float *partner, size_t n,

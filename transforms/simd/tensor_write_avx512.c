@@ -191,3 +191,19 @@ void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const 
 {
     put_values(writer, row, n, first, channels, out);
 }
+
+static const uint8_t last_first[64] = {
+    63, 60, 61, 62, 57, 58, 59, 54, 55, 56, 51, 52, 53, 48, 49, 50, 45, 46, 47, 42, 43, 44,
+    39, 40, 41, 36, 37, 38, 33, 34, 35, 30, 31, 32, 27, 28, 29, 24, 25, 26, 21, 22, 23, 18,
+    19, 20, 15, 16, 17, 12, 13, 14, 9,  10, 11, 6,  7,  8,  3,  4,  5,  0,  1,  2};
+
+/* As AVX2 does, but 21 pixels at a time. */
+void mr_tensor_write_mirror_avx512(const uint8_t *row, uint32_t n, uint32_t channels, uint8_t *out)
+{
+    uint32_t at = 0;
+    for (; channels == 3 && at + 22 <= n; at += 21)
+        _mm512_storeu_si512(out + 3 * (size_t)(n - at - 21) - 1,
+                            _mm512_permutexvar_epi8(_mm512_loadu_si512(last_first),
+                                                    _mm512_loadu_si512(row + 3 * (size_t)at)));
+    mr_tensor_write_mirror_avx2(row + (size_t)at * channels, n - at, channels, out);
+}
