@@ -152,9 +152,11 @@ install(TARGETS millrace_shared millrace_static millrace_dist_shared millrace_di
         EXPORT millraceTargets)
 install(EXPORT millraceTargets NAMESPACE millrace:: DESTINATION ${MR_CONFIG_DIR})
 install(FILES ${MR_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
-if(TARGET millrace-worker)
-  install(TARGETS millrace-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/millrace)
-endif()
+foreach(helper millrace-worker millrace-worker-remote)
+  if(TARGET ${helper})
+    install(TARGETS ${helper} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/millrace)
+  endif()
+endforeach()
 
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/millraceConfig.cmake.in ${PROJECT_BINARY_DIR}/millraceConfig.cmake
@@ -220,7 +222,8 @@ endforeach()
 foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/batch.jpg docs/cache.md
         docs/choosing.md docs/design.md docs/detection.md docs/extending.md docs/formats.md
         docs/frameworks.md docs/gpu.md docs/install.md docs/pack-format.md docs/peers.md
-        docs/plug-in.md docs/python.md docs/recipes.md docs/speed.md docs/throughput.svg
+        docs/plug-in.md docs/python.md docs/recipes.md
+        docs/remote.md docs/speed.md docs/throughput.svg
         docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})

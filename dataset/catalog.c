@@ -221,7 +221,8 @@ const struct mr_object_version *mr_catalog_version(const struct mr_catalog *cata
     const struct mr_object_version *versions =
         mr_catalog_region_section(catalog, MR_SECTION_VERSIONS);
     uint64_t n = mr_catalog_region_len(catalog, MR_SECTION_VERSIONS) / sizeof *versions;
-    return file < n ? &versions[file] : NULL;
+    /* among remote files, a local one has size 0 */
+    return file < n && versions[file].size > 0 ? &versions[file] : NULL;
 }
 
 bool mr_catalog_may_lack(const struct mr_catalog *catalog, uint64_t file)

@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "dataset/remote/url.h"
+
 const void *mr_catalog_region_section(const struct mr_catalog *catalog,
                                       enum mr_catalog_section which)
 {
@@ -188,8 +190,11 @@ void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uin
         snprintf(name_out, size, "sample %" PRId64, index);
         return;
     }
-    const char *prefix =
-        path[0] == '/' ? "" : mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
+    const char *prefix = path[0] == '/' || mr_url_is(path)
+                             ? ""
+                             : mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
+    if (catalog->header->is_remote) /* a query may contain a signature */
+        path[mr_url_shown_len(path)] = '\0';
     snprintf(name_out, size, "%s%s%s", prefix, path, suffix);
 }
 

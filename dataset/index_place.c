@@ -21,6 +21,7 @@
 #include "base/xxh3.h"
 #include "dataset/file.h"
 #include "dataset/kind.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
 enum { FRESH_S = 2, ABANDONED_S = 60 };
@@ -72,6 +73,8 @@ struct place {
 static bool find_beside(int root, const char *path, const char *recipe, struct place *place_out)
 {
     const char *slash = strrchr(path, '/');
+    if (mr_url_is(path))
+        return false;
     int folder_len = slash ? (int)(slash - path) + 1 : 0;
     uint32_t hash = (uint32_t)mr_xxh3(recipe, strlen(recipe));
     place_out->folder = root;
@@ -110,7 +113,7 @@ static bool find_in_cache(int root, const char *path, const char *recipe, bool m
 {
     char link[64], absolute[2 * PATH_MAX], folder[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", root);
-    ssize_t len = *path == '/' ? 0 : readlink(link, absolute, PATH_MAX - 1);
+    ssize_t len = *path == '/' || mr_url_is(path) ? 0 : readlink(link, absolute, PATH_MAX - 1);
     if (len < 0 || !find_cache_folder(folder, make))
         return false;
     size_t all =

@@ -27,7 +27,7 @@ enum mr_index_place {
 struct mr_index_place_key {
     enum mr_index_place place;
     int root;
-    const char *path;   /* of the file, below root */
+    const char *path;   /* of the file, below root, or its URL; then nothing is beside it */
     const char *recipe; /* what the index depends on; its hash is in the name */
 };
 

@@ -20,6 +20,7 @@
 #include "base/ppm_header.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
+#include "dataset/remote/object.h"
 
 enum { HEAD_BYTES = 4096, MAX_SEGMENTS = 512, MAX_CHUNKS = 512, EXIF_BYTES = 65536 };
 
@@ -57,6 +58,7 @@ static bool is_frame_header(uint8_t marker)
 /* The range of a file that holds the image: all of it, or a part of a shard. */
 struct view {
     int fd;
+    struct mr_object *object; /* NULL: the file is that of fd */
     uint64_t start;
     uint64_t len;
 };
@@ -65,7 +67,10 @@ struct view {
 static int read_up_to(const struct view *view, uint64_t at, void *out, size_t len, size_t *n_out)
 {
     uint64_t rest = at < view->len ? view->len - at : 0;
-    return mr_file_read_at(view->fd, view->start + at, out, rest < len ? (size_t)rest : len, n_out);
+    *n_out = rest < len ? (size_t)rest : len;
+    if (view->object)
+        return mr_object_read(view->object, view->start + at, out, *n_out, NULL) < 0 ? -EIO : 0;
+    return mr_file_read_at(view->fd, view->start + at, out, *n_out, n_out);
 }
 
 /*
@@ -292,21 +297,28 @@ static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, m
                               mr_error *error)
 {
     struct mr_extent image = mr_catalog_image(catalog, index);
-    struct view view = {0};
+    struct view view = {.fd = -1};
     struct stat st;
-    mr_status status = mr_file_open_sample(catalog, index, image.file, &view.fd, error);
+    char url[MR_CATALOG_PATH];
+    bool is_remote = mr_catalog_is_remote(catalog) && mr_catalog_url(catalog, image.file, url) == 0;
+    mr_status status = is_remote ? mr_object_open(url, &view.object, error)
+                                 : mr_file_open_sample(catalog, index, image.file, &view.fd, error);
     if (status < 0)
         return status;
     view.start = image.offset;
     view.len = info->len_bytes = image.len;
     int rc = 0;
-    if (image.len == MR_LEN_UNKNOWN) {
+    if (image.len == MR_LEN_UNKNOWN && is_remote) {
+        info->len_bytes = mr_object_version(view.object)->size;
+    } else if (image.len == MR_LEN_UNKNOWN) {
         rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
         info->len_bytes = rc == 0 ? (uint64_t)st.st_size : 0;
     }
     if (rc == 0)
         rc = inspect_bytes(&view, info);
-    close(view.fd);
+    mr_object_close(view.object);
+    if (view.fd >= 0)
+        close(view.fd);
     return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
 }
 

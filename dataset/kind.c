@@ -4,15 +4,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "dataset/remote/url.h"
 
 mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX],
                             mr_error *error)
 {
+    if (mr_url_is(path)) {
+        snprintf(absolute_out, PATH_MAX, "%s", path);
+        return MR_OK;
+    }
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", path);

@@ -29,12 +29,14 @@ struct mr_kind {
     const char *name;
     bool many_paths; /* commas separate several paths */
     bool raw_paths;  /* paths still contain %XX; the kind calls mr_spec_decode() */
+    bool remote;     /* a path may be a URL */
     mr_kind_open_fn *open;
 };
 
 /*
  * Open the directory that relative paths start from, and find its absolute path ("" if unknown). A
- * later chdir of the program has no effect.
+ * later chdir of the program has no effect. The URL of a folder is its own absolute path, and has
+ * no descriptor.
  */
 mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX],
                             mr_error *error);

@@ -17,6 +17,7 @@
 
 #include "base/words.h"
 #include "dataset/kind.h"
+#include "dataset/remote/url.h"
 
 enum { MAX_NAMES = 16, HINT_BYTES = 64 };
 
@@ -86,17 +87,21 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
     return MR_OK;
 }
 
-/* Refuse "s3://bucket/a.tar". A folder with such a name is "./s3://bucket". */
-static mr_status check_local(const char *path, mr_error *error)
+/*
+ * Check a URL, and refuse those that cannot be read. A folder with such a name is "./s3://bucket".
+ */
+static mr_status check_place(const struct mr_kind *kind, const char *path, mr_error *error)
 {
+    if (kind->remote && mr_url_is(path))
+        return mr_url_check(path, error);
     size_t len = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     if (len == 0 || *path == '.' || strncmp(path + len, "://", 3) != 0)
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID,
-                        "'%s' is a URL, and remote paths are not offered yet: copy the files to a "
-                        "local folder, or mount the storage (s3fs, rclone mount), and name that "
-                        "path",
-                        path);
+                        "'%.*s' is a URL that %s does not read (tar reads http:// and "
+                        "https://): copy the files to a local folder, or mount the storage "
+                        "(s3fs, rclone mount), and name that path",
+                        (int)mr_url_shown_len(path), path, kind->name);
 }
 
 static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_error *error)
@@ -115,7 +120,7 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
         if (*path == '\0')
             return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' has no path",
                                 spec->kind->name);
-        if (check_local(path, error) < 0)
+        if (check_place(spec->kind, path, error) < 0)
             return MR_ERR_INVALID;
         spec->paths[spec->n_paths++] = path;
     }

@@ -47,9 +47,9 @@ struct mr_worker_record {
     _Atomic uint64_t busy_ns;
     _Atomic uint64_t bytes_read;
     _Atomic uint64_t n_cached; /* samples from the cache */
-    _Atomic uint32_t uses_uring;
-    _Atomic uint32_t failed; /* 1: error says why the worker stopped (release) */
-    int32_t cpu;             /* written by the host before the start; -1: no affinity */
+    _Atomic uint32_t reader;   /* the first letter of its name; 0: none yet */
+    _Atomic uint32_t failed;   /* 1: error says why the worker stopped (release) */
+    int32_t cpu;               /* written by the host before the start; -1: no affinity */
     /* 1: move to the control block's near_cpus; the host sets it once, at any time (release) */
     _Atomic uint32_t near;
     mr_error error;

@@ -94,9 +94,12 @@ static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog
     struct stat st;
     uint64_t n = mr_catalog_n_files(catalog);
     for (uint64_t i = 0; i < count_looks(n); i++) {
-        bool is_found = mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
-                        fstatat(mr_catalog_root(catalog), path, &st, 0) == 0;
-        mr_digest_add_u64(digest, is_found ? (uint64_t)st.st_size : UINT64_MAX);
+        const struct mr_object_version *version = mr_catalog_version(catalog, spread_index(i, n));
+        uint64_t size = version ? version->size : UINT64_MAX;
+        if (!version && mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
+            fstatat(mr_catalog_root(catalog), path, &st, 0) == 0)
+            size = (uint64_t)st.st_size;
+        mr_digest_add_u64(digest, size);
     }
 }
 

@@ -34,8 +34,10 @@
 enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
 
 #define HELPER "libexec/millrace/millrace-worker"
+#define REMOTE "-remote" /* follows the name of the helper that reads URLs */
 
 struct mr_starter {
+    bool is_remote;           /* the dataset has files at URLs */
     int image_fd;             /* the helper program */
     int fds[MR_WORKER_N_FDS]; /* in the order of worker_image.h; borrowed, -1: none */
     void *stack;              /* of the child, until it execs */
@@ -66,15 +68,23 @@ static bool write_all(int fd, const uint8_t *bytes, size_t len)
     return true;
 }
 
-/* Copy the library's helper into a memfd. Returns its descriptor or a negative errno. */
-static int copy_image_to_memfd(void)
+/* True if the library has a helper of its own for remote files. */
+static bool has_remote_image(void)
 {
+    return mr_remote_worker_image_end - mr_remote_worker_image > 0;
+}
+
+/* Copy one of the library's helpers into a memfd. Returns its descriptor or a negative errno. */
+static int copy_image_to_memfd(bool remote)
+{
+    const uint8_t *image = remote ? mr_remote_worker_image : mr_worker_image;
+    const uint8_t *end = remote ? mr_remote_worker_image_end : mr_worker_image_end;
     int fd = memfd_create("millrace-worker", MFD_CLOEXEC | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create("millrace-worker", MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (write_all(fd, mr_worker_image, (size_t)(mr_worker_image_end - mr_worker_image)))
+    if (write_all(fd, image, (size_t)(end - image)))
         return fd;
     int failure = -errno;
     close(fd);
@@ -85,7 +95,7 @@ static int copy_image_to_memfd(void)
 struct helper {
     bool is_found;
     char folders[N_FOLDERS][PATH_MAX]; /* "": none */
-    char path[PATH_MAX + sizeof "/../../" HELPER];
+    char path[PATH_MAX + sizeof "/../../" HELPER REMOTE];
 };
 
 /*
@@ -123,18 +133,20 @@ static void find_folders(char folders[N_FOLDERS][PATH_MAX])
  * Search beside the folders that were found: from lib or bin the helper is one folder up and down
  * again, from lib/x86_64-linux-gnu two.
  */
-static void find_helper(struct helper *helper_out)
+static void find_helper(const struct mr_starter *s, struct helper *helper_out)
 {
     static const char *const ups[] = {"/../", "/../../"};
     find_folders(helper_out->folders);
     for (int i = 0; i < 2 * N_FOLDERS; i++) {
         const char *folder = helper_out->folders[i / 2];
-        snprintf(helper_out->path, sizeof helper_out->path, "%s%s%s", folder, ups[i % 2], HELPER);
+        snprintf(helper_out->path, sizeof helper_out->path, "%s%s%s%s", folder, ups[i % 2], HELPER,
+                 s->is_remote ? REMOTE : "");
         helper_out->is_found = folder[0] && access(helper_out->path, X_OK) == 0;
         if (helper_out->is_found)
             return;
     }
-    snprintf(helper_out->path, sizeof helper_out->path, "%s", MR_WORKER_PATH);
+    snprintf(helper_out->path, sizeof helper_out->path, "%s%s", MR_WORKER_PATH,
+             s->is_remote ? REMOTE : "");
     helper_out->is_found = access(helper_out->path, X_OK) == 0;
 }
 
@@ -158,13 +170,13 @@ static mr_status fail_helper(const struct helper *helper, int failed, const char
 static mr_status open_image(struct mr_starter *s, mr_error *error)
 {
     struct helper helper;
-    int memfd = copy_image_to_memfd();
+    int memfd = copy_image_to_memfd(s->is_remote);
     s->image_fd = memfd;
     if (memfd == -EMFILE || memfd == -ENFILE || memfd == -ENOMEM)
         return mr_error_os(error, memfd == -ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_WORKER, -memfd,
                            "cannot make a memfd for the worker helper");
     if (memfd < 0) {
-        find_helper(&helper);
+        find_helper(s, &helper);
         s->image_fd = helper.is_found ? open(helper.path, O_RDONLY | O_CLOEXEC) : -1;
     }
     return s->image_fd >= 0 ? MR_OK
@@ -177,6 +189,7 @@ static mr_status exec_create(struct mr_host *host, mr_dataset *dataset,
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
+    s->is_remote = has_remote_image() && mr_catalog_is_remote(mr_dataset_catalog(dataset));
     s->fds[MR_WORKER_FD_SLAB] = host->slab.fd;
     const int *catalog_fds = mr_dataset_fds(dataset);
     for (int i = 0; i < MR_CATALOG_N_FDS; i++)
@@ -354,7 +367,7 @@ static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process
     if (child.null_failed)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot open /dev/null for worker %u", id);
     if (failed == EACCES || failed == EPERM || failed == ENOSYS) {
-        find_helper(&helper);
+        find_helper(s, &helper);
         child.path = helper.path;
         int failed_again = helper.is_found ? spawn_child(s, &child, process_out) : failed;
         if (failed_again != 0)

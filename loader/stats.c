@@ -111,16 +111,17 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
 {
     const struct mr_shared *shared = &loader->host->shared;
     uint32_t n = shared->control->n_workers;
-    bool uring = false;
+    uint32_t used = 0;
     s->busy_share_min = 1;
     for (uint32_t i = 0; i < n; i++) {
         add_worker(&shared->records[i], s, n);
-        uring |= atomic_load(&shared->records[i].uses_uring) != 0;
+        used = used == 'i' ? used : atomic_load(&shared->records[i].reader);
     }
     const struct mr_cache_region *cache = mr_control_cache(shared);
     s->n_packed = cache ? atomic_load(&cache->n_made) : 0;
     const char *reader = mr_dataset_callbacks(loader->dataset) ? "none"
-                         : uring                               ? "io_uring"
+                         : used == 'i'                         ? "io_uring"
+                         : used == 'h'                         ? "http"
                                                                : "pread";
     snprintf(s->reader, sizeof s->reader, "%s", reader);
     if (loader->supervisor) {

@@ -1,12 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for the reader of remote files in a program without libcurl. */
+/* Stands for what reads URLs in a program without libcurl. */
 #include "dataset/reader_impl.h"
+#include "dataset/remote/object.h"
 
-static mr_status refuse(struct mr_reader *reader, mr_error *error)
+static mr_status refuse(mr_error *error)
 {
-    (void)reader;
     return mr_error_set(error, MR_ERR_UNSUPPORTED,
                         "reading URLs needs a build with libcurl (package libcurl4-openssl-dev)");
 }
 
-const struct mr_reader_ops mr_reader_remote_ops = {.name = "http", .create = refuse};
+static mr_status refuse_reader(struct mr_reader *reader, mr_error *error)
+{
+    (void)reader;
+    return refuse(error);
+}
+
+const struct mr_reader_ops mr_reader_remote_ops = {.name = "http", .create = refuse_reader};
+
+mr_status mr_object_open(const char *url, struct mr_object **object_out, mr_error *error)
+{
+    (void)url;
+    *object_out = NULL;
+    return refuse(error);
+}
+
+void mr_object_close(struct mr_object *object)
+{
+    (void)object;
+}
+
+const struct mr_object_version *mr_object_version(const struct mr_object *object)
+{
+    (void)object;
+    return NULL;
+}
+
+bool mr_object_stat(const struct mr_object_version *version, struct stat *st_out)
+{
+    (void)version, (void)st_out;
+    return false;
+}
+
+mr_status mr_object_read(struct mr_object *object, uint64_t offset, void *out, size_t len,
+                         mr_error *error)
+{
+    (void)object, (void)offset, (void)out, (void)len;
+    return refuse(error);
+}
+
+mr_status mr_object_load(struct mr_object *object, const char *name, int *fd_out, mr_error *error)
+{
+    (void)object, (void)name, (void)fd_out;
+    return refuse(error);
+}

@@ -136,6 +136,7 @@ static mr_status create_remote(struct mr_reader *reader, mr_error *error)
     uint32_t n =
         reader->options.n_connections ? reader->options.n_connections : reader->options.depth;
     uint32_t limit = mr_file_cache_limit(); /* a connection is a descriptor */
+    limit = n_parts < limit ? n_parts : limit;
     const struct mr_http_options options = {
         .n_connections = n < limit ? n : limit,
         .retry_ms = reader->options.retry_ms ? reader->options.retry_ms : MR_READER_RETRY_MS};

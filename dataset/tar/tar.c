@@ -16,6 +16,7 @@
 #include "dataset/catalog_build.h"
 #include "dataset/extra.h"
 #include "dataset/kind_text.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 #include "dataset/tar/tar_jobs.h"
 #include "dataset/tar/tar_shards.h"
@@ -93,9 +94,8 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
     mr_status status = mr_index_place_take(spec, &opening->index_place, error);
-    return status < 0
-               ? status
-               : mr_spec_finish(spec, "image, label, keep, boxes, classes, index", error);
+    return status < 0 ? status
+                      : mr_spec_finish(spec, "image, label, keep, boxes, classes, index", error);
 }
 
 /*
@@ -169,6 +169,9 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
     if (samples->n == 0)
         return MR_OK;
     mr_status status = mr_catalog_builder_folder(builder, path, samples->stamp, error);
+    if (status == MR_OK && builder->header.is_remote)
+        status = mr_bytes_append(&builder->sections[MR_SECTION_VERSIONS], &samples->version,
+                                 sizeof samples->version, error);
     if (status == MR_OK)
         status = mr_bytes_append(&builder->sections[MR_SECTION_MEMBERS], samples->members.data,
                                  samples->members.len, error);
@@ -208,6 +211,16 @@ static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *e
     return mr_catalog_builder_finish(&opening->builder, fd_out, error);
 }
 
+/* True if a shard is at a URL. */
+static bool has_url(const struct opening *opening, uint64_t n)
+{
+    const char *path = (const char *)opening->paths.data;
+    for (uint64_t i = 0; i < n; i++, path += strlen(path) + 1)
+        if (mr_url_is(path))
+            return true;
+    return false;
+}
+
 static mr_status open_shards(struct mr_spec *spec, struct opening *opening,
                              int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
@@ -221,6 +234,7 @@ static mr_status open_shards(struct mr_spec *spec, struct opening *opening,
                                    &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(&opening->builder, opening->written, absolute, error);
+    opening->builder.header.is_remote = has_url(opening, n);
     if (status < 0)
         return status;
     opening->source =

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/words.h"
-#include "dataset/file.h"
 #include "dataset/tar/tar_label.h"
 
 /* A longer label is invalid. Limits for an integer as text, and for a JSON object. */
@@ -250,11 +249,10 @@ static mr_status read_json(struct mr_tar_group *group, const struct mr_tar_membe
     char *text = malloc(len + 1);
     if (!text)
         return mr_error_memory(error, len + 1);
-    int rc = mr_file_read_at(group->file->fd, member->offset, text, len, &n);
-    *good_out = rc == 0 && mr_tar_label_json(text, n, group->recipe->field, &group->label);
+    mr_status status = mr_tar_file_read(group->file, member->offset, text, len, &n, error);
+    *good_out = status == MR_OK && mr_tar_label_json(text, n, group->recipe->field, &group->label);
     free(text);
-    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "%s/%s", group->file->shown, member->name)
-                  : MR_OK;
+    return status;
 }
 
 static mr_status read_label(struct mr_tar_group *group, const struct mr_tar_member *member,

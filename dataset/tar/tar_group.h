@@ -20,7 +20,7 @@ struct mr_tar_recipe {
     const char *images[MR_TAR_MAX_IMAGES]; /* suffixes in lower case; the first one that a sample
                                               has is its image */
     uint32_t n_extra;
-    uint32_t boxes; /* as in struct mr_sample_kind */
+    uint32_t boxes;                      /* as in struct mr_sample_kind */
     struct mr_extra extra[MR_MAX_EXTRA]; /* extra members, by suffix */
     char storage[256];
     char text[MR_TAR_RECIPE]; /* all of the above as text: equal texts give equal samples */
@@ -34,7 +34,8 @@ struct mr_tar_samples {
     struct mr_bytes names;   /* names of the samples, NUL-terminated */
     struct mr_bytes notes;   /* lines about broken places, NUL-terminated */
     bool is_broken;
-    uint64_t stamp; /* mr_file_cache_stamp() of the shard */
+    uint64_t stamp;                   /* mr_file_cache_stamp() of the shard */
+    struct mr_object_version version; /* of a remote shard */
 };
 
 void mr_tar_samples_fini(struct mr_tar_samples *samples);

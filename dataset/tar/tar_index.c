@@ -9,11 +9,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/regular_file.h"
 #include "dataset/file_cache.h"
+#include "dataset/remote/object.h"
+#include "dataset/remote/url.h"
 #include "dataset/tar/tar_wds.h"
 
 /* Refuse a shard without a single header. */
@@ -60,27 +63,61 @@ static mr_status scan_shard(const struct mr_tar_source *source, const char *path
     return status < 0 ? status : refuse_garbage(file, samples, error);
 }
 
-static mr_status read_shard(const struct mr_tar_source *source, const char *path, const char *shown,
-                            int fd, const struct stat *st, struct mr_tar_samples *samples,
-                            mr_error *error)
+static mr_status read_shard(const struct mr_tar_source *source, const char *path,
+                            struct mr_tar_file *file, const struct stat *st,
+                            struct mr_tar_samples *samples, mr_error *error)
 {
-    struct mr_tar_file *file = calloc(1, sizeof *file);
-    if (!file)
-        return mr_error_memory(error, sizeof *file);
-    file->fd = fd;
-    file->shown = shown;
+    file->window_size = file->object ? MR_TAR_REMOTE_WINDOW : MR_TAR_WINDOW;
+    file->window = malloc(file->window_size);
+    if (!file->window)
+        return mr_error_memory(error, file->window_size);
     file->size = (uint64_t)st->st_size;
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* headers are far apart */
+    (void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM); /* headers are far apart */
     mr_status status = scan_shard(source, path, st, file, samples, error);
-    free(file);
+    free(file->window);
     return status;
 }
 
 /* True if the shard did not change while it was read. Only then is its index saved. */
-static bool is_unchanged(int fd, const struct stat *before)
+static bool is_unchanged(const struct mr_tar_file *file, const struct stat *before)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && mr_file_cache_stamp(&st) == mr_file_cache_stamp(before);
+    if (file->object) /* every range is of one version */
+        return true;
+    return fstat(file->fd, &st) == 0 && mr_file_cache_stamp(&st) == mr_file_cache_stamp(before);
+}
+
+/* Find the shard. It has a URL of its own, or the root is one. */
+static mr_status open_shard(const struct mr_tar_source *source, const char *path,
+                            struct mr_tar_file *file, struct stat *st_out, mr_error *error)
+{
+    if (mr_url_is(file->shown)) {
+        mr_status status = mr_object_open(file->shown, &file->object, error);
+        if (status == MR_OK)
+            mr_object_stat(mr_object_version(file->object), st_out);
+        return status;
+    }
+    file->fd = mr_regular_file_open(source->root, path, O_RDONLY, st_out);
+    return file->fd < 0
+               ? mr_regular_file_fail(error, -file->fd, "cannot open the shard %s", file->shown)
+               : MR_OK;
+}
+
+static mr_status find_samples(const struct mr_tar_source *source, const char *path,
+                              struct mr_tar_file *file, const struct stat *st,
+                              struct mr_tar_samples *samples, mr_error *error)
+{
+    enum mr_index_place place = source->index_place;
+    struct stat unused;
+    if (file->object && !mr_object_stat(mr_object_version(file->object), &unused))
+        place = MR_INDEX_NONE; /* another version might look the same */
+    if (mr_tar_index_file_load(place, source->root, path, st, source->recipe, samples))
+        return MR_OK;
+    mr_status status = read_shard(source, path, file, st, samples, error);
+    /* not of a broken shard: its notes must be logged at every opening */
+    if (status == MR_OK && !samples->is_broken && is_unchanged(file, st))
+        mr_tar_index_file_save(place, source->root, path, st, source->recipe, samples);
+    return status;
 }
 
 mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i,
@@ -89,22 +126,22 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i,
     char shown[2 * MR_CATALOG_PATH];
     const char *path = source->paths + source->offs[i];
     struct stat st;
+    struct mr_tar_file file = {.fd = -1, .shown = shown};
     *samples_out = (struct mr_tar_samples){0};
     snprintf(shown, sizeof shown, "%s%s", source->written, path);
-    int fd = mr_regular_file_open(source->root, path, O_RDONLY, &st);
-    if (fd < 0)
-        return mr_regular_file_fail(error, -fd, "cannot open the shard %s", shown);
-    mr_status status = MR_OK;
-    if (!mr_tar_index_file_load(source->index_place, source->root, path, &st, source->recipe,
-                                samples_out)) {
-        status = read_shard(source, path, shown, fd, &st, samples_out, error);
-        /* not of a broken shard: its notes must be logged at every opening */
-        if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
-            mr_tar_index_file_save(source->index_place, source->root, path, &st, source->recipe,
-                                   samples_out);
-    }
+    if (mr_url_is(source->written))
+        path = shown; /* an index has the whole URL */
+    mr_status status = open_shard(source, path, &file, &st, error);
+    if (status != MR_OK)
+        return status;
+    if (file.object)
+        samples_out->version = *mr_object_version(file.object);
+    shown[mr_url_is(shown) ? mr_url_shown_len(shown) : strlen(shown)] = '\0';
+    status = find_samples(source, path, &file, &st, samples_out, error);
     if (status == MR_OK)
         samples_out->stamp = mr_file_cache_stamp(&st);
-    close(fd);
+    mr_object_close(file.object);
+    if (file.fd >= 0)
+        close(file.fd);
     return status;
 }

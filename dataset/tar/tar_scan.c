@@ -17,6 +17,7 @@
 #include "base/checked.h"
 #include "dataset/extent.h"
 #include "dataset/file.h"
+#include "dataset/remote/object.h"
 #include "dataset/tar/tar_header.h"
 
 /* An extended header with more bytes was not written by a program. */
@@ -33,20 +34,29 @@ struct walk {
     char name[MR_CATALOG_PATH]; /* of the next member, from GNU or pax */
 };
 
+mr_status mr_tar_file_read(struct mr_tar_file *file, uint64_t at, void *out, size_t len,
+                           size_t *n_out, mr_error *error)
+{
+    *n_out = at < file->size && len > file->size - at ? (size_t)(file->size - at) : len;
+    if (file->object)
+        return mr_object_read(file->object, at, out, *n_out, error);
+    int rc = mr_file_read_at(file->fd, at, out, len, n_out);
+    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "%s", file->shown) : MR_OK;
+}
+
 const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t len, mr_error *error)
 {
     assert(len <= MR_TAR_WINDOW && at <= file->size && len <= file->size - at);
     if (at >= file->window_at && at - file->window_at <= file->window_len &&
         len <= file->window_len - (size_t)(at - file->window_at))
         return file->window + (at - file->window_at);
-    int rc = mr_file_read_at(file->fd, at, file->window, MR_TAR_WINDOW, &file->window_len);
+    mr_status status =
+        mr_tar_file_read(file, at, file->window, file->window_size, &file->window_len, error);
     file->window_at = at;
-    if (rc == 0 && file->window_len >= len)
+    if (status == MR_OK && file->window_len >= len)
         return file->window;
     file->window_len = 0;
-    if (rc < 0)
-        mr_error_os(error, MR_ERR_IO, -rc, "%s", file->shown);
-    else
+    if (status == MR_OK)
         mr_error_set(error, MR_ERR_IO, "%s shrank while it was read", file->shown);
     return NULL;
 }
@@ -171,10 +181,9 @@ static mr_status read_extended(struct walk *walk, enum mr_tar_type type, uint64_
     uint8_t *bytes = malloc(len + 1);
     if (!bytes)
         return mr_error_memory(error, len + 1);
-    mr_status status = MR_OK;
-    int rc = mr_file_read_at(walk->file->fd, at, bytes, len, &n);
-    if (rc < 0)
-        status = mr_error_os(error, MR_ERR_IO, -rc, "%s", walk->file->shown);
+    mr_status status = mr_tar_file_read(walk->file, at, bytes, len, &n, error);
+    if (status < 0)
+        *wrong_out = NULL;
     else if (type == MR_TAR_LONG_NAME)
         *wrong_out = take_long_name(walk, bytes, n);
     else

@@ -13,16 +13,26 @@
 #include "base/error.h"
 
 #define MR_TAR_WINDOW 4096
+/* A request takes as long as reading about as many bytes. */
+#define MR_TAR_REMOTE_WINDOW ((size_t)1 << 20)
+
+struct mr_object;
 
 /* An open shard with a window of its bytes, for small reads that mostly move forwards. */
 struct mr_tar_file {
     int fd;
-    const char *shown; /* its path, for messages */
+    struct mr_object *object; /* NULL: the shard is the file of fd */
+    const char *shown;        /* its path, for messages */
     uint64_t size;
     uint64_t window_at;
     size_t window_len;
-    uint8_t window[MR_TAR_WINDOW];
+    size_t window_size; /* at least MR_TAR_WINDOW */
+    uint8_t *window;
 };
+
+/* Read up to len bytes at offset `at`, fewer at the end of the file. */
+mr_status mr_tar_file_read(struct mr_tar_file *file, uint64_t at, void *out, size_t len,
+                           size_t *n_out, mr_error *error);
 
 /*
  * Returns len bytes at offset `at`; they are valid until the next call. len is at most

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
 #define MAX_SHARDS 10000000u
@@ -88,9 +89,16 @@ static mr_status add_pattern(struct expansion *expansion, const char *text, mr_e
     if (!plain)
         return mr_error_memory(error, strlen(text) + 1);
     mr_status status = mr_spec_decode(plain, error);
+    bool is_glob = strpbrk(text, "*["), is_url = status == MR_OK && mr_url_is(plain);
+    if (is_url)
+        status = mr_url_check(plain, error);
+    if (status == MR_OK && is_url && is_glob)
+        status = mr_error_set(error, MR_ERR_INVALID,
+                              "'%.400s' of the dataset has a * or [, and a server is not asked for "
+                              "names; write {000..099}, or %%2A and %%5B for these bytes",
+                              text);
     if (status == MR_OK)
-        status = strpbrk(text, "*[") ? add_glob(expansion, text, error)
-                                     : add_path(expansion, plain, error);
+        status = is_glob ? add_glob(expansion, text, error) : add_path(expansion, plain, error);
     free(plain);
     return status;
 }

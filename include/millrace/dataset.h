@@ -59,7 +59,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          darknet's list of images, with a member `boxes` (the label file)
  *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&keep=SUFFIX:BYTES,...&classes=FILE&index=]
  *                          images in tar files, as WebDataset writes them; names of shards may have
- *                          {000..099} and *
+ *                          {000..099} and *, or be URLs (http://, https://; docs/remote.md)
  *   pack:DIR               a pack, as mr_dataset_pack() and `millrace pack` write it
  *                          (docs/pack-format.md)
  *

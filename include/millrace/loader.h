@@ -461,7 +461,7 @@ typedef struct mr_loader_stats {
     double busy_share_min;  /* share of its time that the least busy worker spent on samples */
     double busy_share_mean; /* mean over workers */
     double busy_share_max;  /* the busiest worker */
-    char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
+    char reader[16];        /* "io_uring", "pread" or "http"; "none" for callbacks */
     double copying_mean;    /* mean of n_copying over the copies issued */
     uint64_t h2d_bytes;     /* copied to devices, in copies that have ended */
     uint64_t h2d_ns;        /* time of those copies on their streams; bytes / ns is GB/s */

@@ -19,6 +19,8 @@
 #include "loader/workers/sample_make.h"
 #include "loader/workers/worker_setup.h"
 
+enum { MAX_CONNECTIONS = 64 }; /* of all workers, to remote files */
+
 struct mr_worker {
     struct mr_worker_job job;
     struct mr_control *control;
@@ -332,6 +334,12 @@ void mr_worker_run(struct mr_worker *w)
     }
 }
 
+/* Its part of the connections of this loader. */
+static uint32_t share_of_connections(const struct mr_control *control)
+{
+    return control->n_workers < MAX_CONNECTIONS ? MAX_CONNECTIONS / control->n_workers : 1;
+}
+
 static mr_status open_reader(struct mr_worker *w, mr_error *error)
 {
     if (!w->job.catalog)
@@ -340,10 +348,11 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
     struct mr_reader_options options = {.kind = o->reader,
                                         .depth = o->read_ahead,
                                         .max_files = w->control->max_files,
+                                        .n_connections = share_of_connections(w->control),
                                         .other_files = mr_sample_make_files(w->maker)};
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
-        atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');
+        atomic_store(&w->record->reader, (uint32_t)mr_reader_name(w->reader)[0]);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program: its bytes, contained in the library (worker_image.S), and the descriptors
+ * The helper programs: their bytes, contained in the library (worker_image.S), and the descriptors
  * that it inherits.
  */
 #ifndef LOADER_WORKERS_WORKER_IMAGE_H
@@ -12,6 +12,9 @@
 
 extern const uint8_t mr_worker_image[];
 extern const uint8_t mr_worker_image_end[];
+/* The helper for remote files; no bytes: the one above reads them too. */
+extern const uint8_t mr_remote_worker_image[];
+extern const uint8_t mr_remote_worker_image_end[];
 
 /* The descriptors, from MR_WORKER_FIRST_FD on. */
 enum {

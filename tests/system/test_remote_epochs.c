@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole epochs from an HTTP server: the order and the bits are those of the local files, with every
+ * kind of worker and while the server misbehaves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+#include "tests/support/http_server.h"
+#include "tests/support/images.h"
+#include "tests/support/shards.h"
+
+enum { N_SHARDS = 3, N_EACH = 40 };
+
+static char *folder;
+static struct mr_test_http *server;
+static enum mr_test_fault fault;
+static uint64_t one_in; /* so many answers are that fault; 0: none is */
+
+static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
+{
+    (void)user;
+    if (one_in == 0 || request->number % one_in != 0)
+        return MR_TEST_HTTP_GOOD;
+    if (fault != MR_TEST_HTTP_N_FAULTS)
+        return fault;
+    /* every fault that passes quickly, in turn */
+    enum mr_test_fault f = (enum mr_test_fault)(request->number / one_in % MR_TEST_HTTP_STALL);
+    return f == MR_TEST_HTTP_LATER || f == MR_TEST_HTTP_RETRY_AFTER ? MR_TEST_HTTP_BUSY : f;
+}
+
+static void write_shard(int s, uint32_t seed)
+{
+    struct mr_test_shard shard = {0};
+    char name[64], label[16];
+    for (int i = s * N_EACH; i < (s + 1) * N_EACH; i++) {
+        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){
+            .width = 60 + (uint32_t)i, .height = 200 - (uint32_t)i, .seed = seed + (uint32_t)i});
+        snprintf(name, sizeof name, "%03d.jpg", i);
+        mr_test_shard_add(&shard, name, image.bytes, image.len);
+        snprintf(name, sizeof name, "%03d.cls", i);
+        snprintf(label, sizeof label, "%d", i * 3);
+        mr_test_shard_add_text(&shard, name, label);
+        mr_test_image_free(&image);
+    }
+    mr_test_shard_end(&shard);
+    snprintf(name, sizeof name, "t-%02d.tar", s);
+    mr_test_folder_write(folder, name, shard.bytes, shard.len);
+    mr_test_shard_free(&shard);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    folder = mr_test_folder_create();
+    setenv("XDG_CACHE_HOME", folder, 1);
+    for (int s = 0; s < N_SHARDS; s++)
+        write_shard(s, 0);
+    server = mr_test_http_start(folder, choose, NULL);
+    fault = MR_TEST_HTTP_N_FAULTS;
+    one_in = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mr_test_http_stop(server);
+    mr_test_folder_remove(folder);
+    return 0;
+}
+
+static mr_dataset *open_shards(const char *root)
+{
+    char spec[4200];
+    snprintf(spec, sizeof spec, "tar:%s/t-{00..%02d}.tar", root, N_SHARDS - 1);
+    return mr_test_dataset(spec);
+}
+
+static mr_loader_options base_options(void)
+{
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    o.batch_size = 8;
+    o.seed = 5;
+    o.num_workers = 2;
+    return o;
+}
+
+static struct mr_test_epoch run(mr_dataset *dataset, const mr_loader_options *o, const char *reader)
+{
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    mr_loader *loader = mr_test_loader(dataset, "train:48", o);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 3);
+    mr_loader_get_stats(loader, &stats);
+    assert_string_equal(stats.reader, reader);
+    mr_loader_destroy(loader);
+    return epoch;
+}
+
+static void expect_same(mr_dataset *remote, const struct mr_test_epoch *local,
+                        const mr_loader_options *o)
+{
+    struct mr_test_epoch epoch = run(remote, o, "http");
+    if (epoch.status != MR_END || epoch.n_failures > 0)
+        fail_msg("%s", epoch.first_error.text);
+    assert_int_equal(epoch.n_valid, N_SHARDS * N_EACH);
+    assert_int_equal(epoch.n_samples, local->n_samples);
+    assert_memory_equal(epoch.indices, local->indices, epoch.n_samples * sizeof *epoch.indices);
+    assert_true(epoch.digest == local->digest);
+    mr_test_epoch_free(&epoch);
+}
+
+static void order_and_bits_are_those_of_local_shards(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options();
+    o.reader = MR_READER_PREAD;
+    mr_dataset *local = open_shards(folder);
+    struct mr_test_epoch wanted = run(local, &o, "pread");
+    o.reader = MR_READER_AUTO;
+    for (int opened = 0; opened < 2; opened++) {
+        uint64_t before = mr_test_http_n_requests(server);
+        mr_dataset *remote = open_shards(mr_test_http_url(server));
+        if (opened == 1) /* the headers are not read again */
+            assert_int_equal(mr_test_http_n_requests(server) - before, N_SHARDS);
+        for (uint32_t start = MR_START_EXEC; start <= MR_START_THREAD; start++) {
+            o.start = start;
+            expect_same(remote, &wanted, &o);
+        }
+        o.start = MR_START_DEFAULT;
+        o.num_workers = MR_NO_WORKERS;
+        expect_same(remote, &wanted, &o);
+        o.num_workers = 2;
+        mr_dataset_destroy(remote);
+    }
+    mr_test_epoch_free(&wanted);
+    mr_dataset_destroy(local);
+}
+
+static void bits_are_the_same_while_the_server_misbehaves(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options();
+    o.reader = MR_READER_PREAD;
+    o.read_ahead = 16;
+    mr_dataset *local = open_shards(folder);
+    struct mr_test_epoch wanted = run(local, &o, "pread");
+    one_in = 3;
+    mr_dataset *remote = open_shards(mr_test_http_url(server));
+    expect_same(remote, &wanted, &o);
+    assert_in_range(mr_test_http_most(server), 1, 64);
+    mr_dataset_destroy(remote);
+    mr_test_epoch_free(&wanted);
+    mr_dataset_destroy(local);
+}
+
+static void a_replaced_shard_is_an_error_that_names_it(void **state)
+{
+    (void)state;
+    char wanted[200];
+    mr_loader_options o = base_options();
+    mr_dataset *remote = open_shards(mr_test_http_url(server));
+    write_shard(1, 1000);
+    struct mr_test_epoch epoch = run(remote, &o, "http");
+    assert_true(epoch.n_failures > 0);
+    snprintf(wanted, sizeof wanted, "%s/t-01.tar/", mr_test_http_url(server));
+    assert_non_null(strstr(epoch.first_error.text, wanted));
+    assert_non_null(
+        strstr(epoch.first_error.text, "the file changed since the dataset was opened"));
+    mr_test_epoch_free(&epoch);
+    mr_dataset_destroy(remote);
+}
+
+static void what_the_server_refuses_is_a_damaged_sample_with_its_answer(void **state)
+{
+    (void)state;
+    char wanted[200];
+    mr_loader_options o = base_options();
+    mr_dataset *remote = open_shards(mr_test_http_url(server));
+    fault = MR_TEST_HTTP_FORBIDDEN;
+    one_in = 1;
+    struct mr_test_epoch epoch = run(remote, &o, "http");
+    assert_int_equal(epoch.n_failures, N_SHARDS * N_EACH / 8);
+    assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
+    snprintf(wanted, sizeof wanted, "%s/t-", mr_test_http_url(server));
+    assert_non_null(strstr(epoch.first_error.text, wanted));
+    assert_non_null(strstr(epoch.first_error.text, ".jpg (index "));
+    assert_non_null(strstr(epoch.first_error.text, "): HTTP 403 Forbidden"));
+    mr_test_epoch_free(&epoch);
+    mr_dataset_destroy(remote);
+}
+
+static void expect_open_error(const char *format, const char *text)
+{
+    char spec[400];
+    mr_error error;
+    mr_dataset *dataset;
+    snprintf(spec, sizeof spec, format, mr_test_http_url(server));
+    assert_true(mr_dataset_open(spec, NULL, &dataset, &error) < 0);
+    if (!strstr(error.text, text))
+        fail_msg("'%s' is not in '%s'", text, error.text);
+    assert_null(strstr(error.text, "secret"));
+}
+
+static void what_cannot_be_opened_is_named_without_its_query(void **state)
+{
+    (void)state;
+    expect_open_error("tar:%s/missing.tar%%3Fsig=secret", "/missing.tar: HTTP 404 Not Found");
+    expect_open_error("tar:%s/t-0*.tar", "a server is not asked for names");
+    expect_open_error("tar:http://secret@host/t.tar%s", "has a user or a password");
+    expect_open_error("imagefolder:%s/a%%3Fsig=secret", "is a URL that imagefolder does not read");
+}
+
+static void a_position_continues_with_local_shards(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options();
+    mr_dataset *local = open_shards(folder), *remote = open_shards(mr_test_http_url(server));
+    mr_loader *from = mr_test_loader(remote, "train:48", &o);
+    mr_loader *to = mr_test_loader(local, "train:48", &o);
+    uint8_t position[MR_LOADER_STATE_MAX];
+    size_t len;
+    mr_batch *batch;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(mr_loader_next(from, MR_FOREVER, &batch), MR_OK);
+        mr_batch_release(batch);
+    }
+    assert_int_equal(mr_loader_save(from, position, sizeof position, &len), MR_OK);
+    if (mr_loader_restore(to, position, len) != MR_OK)
+        fail_msg("%s", mr_loader_error(to)->text);
+    struct mr_test_epoch x = mr_test_epoch_rest(from), y = mr_test_epoch_rest(to);
+    assert_int_equal(x.status, MR_END);
+    assert_true(x.n_samples > 0 && x.digest == y.digest);
+    mr_test_epoch_free(&x);
+    mr_test_epoch_free(&y);
+    mr_loader_destroy(from);
+    mr_loader_destroy(to);
+    mr_dataset_destroy(local);
+    mr_dataset_destroy(remote);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(order_and_bits_are_those_of_local_shards),
+        T(bits_are_the_same_while_the_server_misbehaves),
+        T(a_replaced_shard_is_an_error_that_names_it),
+        T(what_the_server_refuses_is_a_damaged_sample_with_its_answer),
+        T(what_cannot_be_opened_is_named_without_its_query),
+        T(a_position_continues_with_local_shards),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
