@@ -35,13 +35,14 @@ static mr_status check_images(const struct mr_plan *plan, const mr_loader_option
 static mr_status check_members(const struct mr_plan *plan, mr_error *error)
 {
     const struct mr_sample_kind *kind = &plan->kind;
-    const uint32_t mask = kind->boxes == 1; /* the member that is the mask */
+    const uint32_t mask = kind->boxes == 1; /* the member that is the mask, of bytes */
+    const struct mr_extra *extra = &kind->extra[mask];
     if (plan->draws_for_boxes && kind->boxes == 0)
         return mr_error_set(error, MR_ERR_INVALID,
                             "random_iou_crop cannot be applied: the samples have no boxes; name "
                             "the member that has them with boxes=");
-    if (!plan->mask.is_used ||
-        (kind->encoded && kind->n_extra > mask && kind->extra[mask].max_bytes > 0))
+    if (!plan->mask.is_used || (kind->encoded && kind->n_extra > mask && extra->max_bytes > 0 &&
+                                (extra->dtype == MR_DTYPE_DEFAULT || extra->dtype == MR_U8)))
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID,
                         "mask cannot be applied: the samples have no further member that is an "

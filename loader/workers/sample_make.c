@@ -295,17 +295,13 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
 
 /* Lend the sample's mask to the run of its pixels. */
 static mr_status lend_mask(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                           const struct mr_read_part *member, mr_error *error)
+                           const uint8_t *bytes, size_t len, mr_error *error)
 {
     void *out = maker->masks[0] == MR_NO_COLUMN
                     ? NULL
                     : mr_slot_row(&job->view, maker->masks[0], job->place);
-    mr_plan_runner_set_mask(maker->runner, member->bytes, member->len, out);
-    if (member->len > 0)
-        return MR_OK;
-    mr_error_set(error, MR_ERR_DAMAGED, "it has no mask");
-    mr_sample_fetch_name(maker->job.catalog, job->index, error);
-    return MR_ERR_DAMAGED;
+    mr_plan_runner_set_mask(maker->runner, bytes, len, out);
+    return len > 0 ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "it has no mask");
 }
 
 /* Read the boxes of the sample. The run of its pixels moves them. */
@@ -355,7 +351,11 @@ static mr_status take_members(struct mr_sample_maker *maker, const struct mr_sam
             continue;
         switch (mr_plan_member_use(&maker->control->plan, member++)) {
         case MR_MEMBER_BOXES: status = read_boxes(maker, job, part, error); break;
-        case MR_MEMBER_MASK: status = lend_mask(maker, job, part, error); break;
+        case MR_MEMBER_MASK:
+            status = lend_mask(maker, job, part->bytes, part->len, error);
+            if (status != MR_OK)
+                mr_sample_fetch_name(maker->job.catalog, job->index, error);
+            break;
         default: mr_slot_extra_put(&job->view, column++, job->place, part->bytes, part->len); break;
         }
     }
@@ -457,12 +457,20 @@ static mr_status check_callback_sample(const struct mr_sample_maker *maker, cons
     return MR_OK;
 }
 
-/* Store the rows of the callbacks' columns. */
-static mr_status store_columns(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+/* Store the rows of the callbacks' columns, or take a mask for the run of the pixels. */
+static mr_status store_columns(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                const mr_sample *sample, mr_error *error)
 {
-    for (uint32_t k = 0; k < maker->control->plan.kind.n_extra; k++) {
-        uint32_t column = maker->first_extra + k;
+    const struct mr_plan *plan = &maker->control->plan;
+    uint32_t column = maker->first_extra;
+    for (uint32_t k = 0; k < plan->kind.n_extra; k++) {
+        if (mr_plan_member_use(plan, k) == MR_MEMBER_MASK) {
+            mr_status status =
+                lend_mask(maker, job, sample->column[k], sample->column_bytes[k], error);
+            if (status != MR_OK)
+                return status;
+            continue;
+        }
         const struct mr_column *c = &job->view.layout->columns.column[column];
         uint64_t len = mr_column_is_ragged(c) ? sample->column_bytes[k] : c->row_bytes;
         if (len > 0 && !sample->column[k])
@@ -476,6 +484,7 @@ static mr_status store_columns(const struct mr_sample_maker *maker, const struct
             mr_slot_extra_put(&job->view, column, job->place, sample->column[k], len);
         else
             memcpy(mr_slot_row(&job->view, column, job->place), sample->column[k], len);
+        column++;
     }
     return MR_OK;
 }

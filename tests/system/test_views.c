@@ -354,6 +354,21 @@ static void what_cannot_be_a_view_is_refused_by_name(void **state)
     expect_refused("ten_crop(24)", "pad_channels 4: views and crops are not padded");
 }
 
+static void callbacks_have_no_aspect_ratio_groups(void **state)
+{
+    (void)state;
+    mr_loader *loader;
+    mr_error error = {0};
+    mr_dataset *dataset = views_open(5);
+    mr_loader_options o = views_options(MR_NO_WORKERS);
+    o.aspect_ratio_groups = 3;
+    o.batch_size = 2;
+    o.no_shuffle = false;
+    assert_error(mr_loader_create(dataset, NULL, &o, &loader, &error), MR_ERR_INVALID, &error,
+                 "aspect_ratio_groups cannot be made: the samples come from callbacks");
+    mr_dataset_destroy(dataset);
+}
+
 static void a_crop_beyond_the_image_is_damage(void **state)
 {
     (void)state;
@@ -448,6 +463,7 @@ int main(void)
         cmocka_unit_test(crops_are_cut_out_of_one_picture),
         cmocka_unit_test(each_crop_has_its_draws_for_what_follows),
         cmocka_unit_test(what_cannot_be_a_view_is_refused_by_name),
+        cmocka_unit_test(callbacks_have_no_aspect_ratio_groups),
         cmocka_unit_test(a_crop_beyond_the_image_is_damage),
         cmocka_unit_test(the_long_form_reads_back),
         cmocka_unit_test(text_is_appended_to_each_view),

@@ -12,7 +12,7 @@
 
 #include "tests/support/epochs.h"
 
-enum { VIEWS_N = 12, VIEWS_SOURCES = 5, VIEWS_TEXT = 2048 };
+enum { VIEWS_N = 12, VIEWS_SOURCES = 6, VIEWS_TEXT = 2048 };
 
 /* Make and remove the folder. */
 int views_set_up(void **state);
@@ -25,7 +25,7 @@ const char *views_at(const char *name);
 void views_write_image(int i);
 void views_damage_image(int i);
 
-/* Source 0 is the folder, the others are its packs. */
+/* Source 0 is the folder, 1 to 4 are its packs, 5 is callbacks that give the files. */
 mr_dataset *views_open(int source);
 
 /* All samples in order in one batch, f32. */

@@ -46,7 +46,7 @@ static mr_status run_call(const struct mr_mask_job *job, const struct mr_image_c
 }
 
 mr_status mr_mask_warp_run(const struct mr_mask_job *job, const struct mr_geometry_step *step,
-                           struct mr_image *image, struct mr_scratch spares[2], mr_error *error)
+                           struct mr_image *image, struct mr_scratch *spares, mr_error *error)
 {
     mr_status status = MR_OK;
     for (uint32_t i = 0; i < step->n_calls && status == MR_OK; i++) {

@@ -15,6 +15,6 @@ bool mr_mask_warp_is_needed(const struct mr_geometry_step *step, const struct mr
  * large as the picture.
  */
 mr_status mr_mask_warp_run(const struct mr_mask_job *job, const struct mr_geometry_step *step,
-                           struct mr_image *image, struct mr_scratch spares[2], mr_error *error);
+                           struct mr_image *image, struct mr_scratch *spares, mr_error *error);
 
 #endif
