@@ -106,7 +106,8 @@ typedef struct mr_sample {
     char error[200];          /* one line, if get returns nonzero */
     /*
      * The row of each of the callbacks' columns, in their order. Valid as long as bytes. If rows
-     * differ in length, column_bytes has the length of this one, which may be 0.
+     * differ in length, column_bytes has the length of this one, which may be 0. With the operation
+     * mask, the first column is the sample's mask, if it is u8 and ragged.
      */
     const void *column[MR_MAX_COLUMNS];
     size_t column_bytes[MR_MAX_COLUMNS];

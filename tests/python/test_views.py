@@ -86,6 +86,37 @@ def test_views_are_not_applied_to_boxes(make_loader, annotated, kind):
             make_loader(text, annotated[kind], batch_size=1)
 
 
+@pytest.mark.skipif(not numpy, reason="numpy is not here, or too old")
+def test_masks_follow_what_views_share(make_loader, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    random = numpy.random.default_rng(3)
+    for folder in ("photos/a", "masks/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    for i in range(9):
+        size = 40 + 3 * i, 60 - 2 * i
+        pixels = random.integers(0, 256, (*size, 3), dtype=numpy.uint8)
+        image.fromarray(pixels).save(tmp_path / f"photos/a/{i}.png")
+        indices = random.integers(0, 9, size, dtype=numpy.uint8)
+        image.fromarray(indices).save(tmp_path / f"masks/a/{i}.png")
+    spec = f"imagefolder:{tmp_path}/photos?extra=seg:65536:.png:{tmp_path}/masks"
+    shared = "shared(random_apply(rotation(40),0.6)+random_apply(color_jitter(0.5),0.5))"
+    whole = f"{shared}+random_resized_crop(24)+hflip+mask()"
+    part = f"{shared}+inside(a,random_resized_crop(24)+hflip)+patch_crop(8,8)+mask()"
+
+    def take(text, workers=0):
+        batch = next(iter(make_loader(text, spec, batch_size=9, seed=4, num_workers=workers)))
+        return {name: numpy.array(batch[name]) for name in batch.keys()}
+
+    alone = [take(f"view(b#{k},{part})") for k in range(3)]
+    for workers in (0, 2):
+        both = take(f"view(a,{whole})|view(b,3,{part})", workers)
+        for k, name in ((k, name) for k in range(3) for name in ("b", "b.mask_image")):
+            assert (both[name][:, k] == alone[k][name]).all()
+        for row, k in ((row, k) for row in range(9) for k in range(3)):
+            found, mask = both["b.mask_image"][row, k], both["a.mask_image"][row]
+            assert any((mask[y:y + 8, x:x + 8] == found).all() for y in (0, 8) for x in (0, 8))
+
+
 def test_recipes_of_views(make_loader):
     for name in ("dino", "dinov2"):
         batch = next(iter(make_loader(f"{name}:48:24", dtype="f32")))
