@@ -303,6 +303,8 @@ for kind in (DataLoader, data.DataLoader):
     assert sorted(sum(found[-1][:len(loader)], [])) == list(range(21))
 assert found[0] == found[1], found
 print("equal")
+if torch.distributed.is_initialized():  # or its threads may abort the process at its end
+    torch.distributed.destroy_process_group()
 """
 
 
@@ -377,6 +379,8 @@ n = len(whole)
 for step in (3, n // 2 - n // 2 % 3, n // 2 + 3 - n // 2 % 3):
     assert train(f"{out}/checkpoint-{step}") == whole[step:]
 sys.stdout.write("same\\n")
+if torch.distributed.is_initialized():  # or its threads may abort the process at its end
+    torch.distributed.destroy_process_group()
 """
 
 
@@ -436,6 +440,8 @@ assert len(whole) == {1: 11, 2: 6}[n_ranks]
 for i in (2, 4):
     assert train(i, f"{out}/step={i}.ckpt") == whole[i:]
 sys.stdout.write("same\\n")
+if torch.distributed.is_initialized():  # or its threads may abort the process at its end
+    torch.distributed.destroy_process_group()
 """
 
 

@@ -65,6 +65,8 @@ def main(data):
     random = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
     sys.stdout.write(json.dumps([trainer.global_rank, model.labels, model.pixels.hexdigest(),
                                  random.hexdigest()]) + "\n")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

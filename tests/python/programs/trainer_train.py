@@ -69,6 +69,7 @@ def main(data, out):
     random = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
     sys.stdout.write(json.dumps([trainer.args.process_index, model.seen, model.digest.hexdigest(),
                                  random.hexdigest()]) + "\n")
+    trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":
