@@ -81,7 +81,7 @@ def make_coco(root, empty=2):
                 bbox if k % 3 == 0 else [number - 0.25 for number in bbox]
             })
     draws.shuffle(things)
-    categories = [{"id": i, "name": str(i)} for i in (90, 1, 3)]
+    categories = [{"id": i, "name": name} for i, name in ((90, "cat"), (1, "dog"), (3, "cow"))]
     path = os.path.join(root, "boxes.json")
     with open(path, "w") as file:
         json.dump({"images": images, "annotations": things, "categories": categories}, file)

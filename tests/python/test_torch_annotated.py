@@ -8,6 +8,7 @@ With MR_REPLAYS=N there are N epochs of each instead of a few.
 import json
 import os
 import pickle
+import re
 
 import pytest
 
@@ -342,6 +343,28 @@ def test_presets_of_segmentation_in_v1(voc):
     loader = native(evaluation, collate_fn=A.collate_fn)
     next(iter(loader))
     assert loader._native.options["pad_batch"] > 0
+
+
+@needs_v2
+def test_a_preview_names_the_boxes(full_coco):
+    names = {"cat", "dog", "cow"}
+    assert names <= set(re.findall(r"\w+", str(native(open_coco(full_coco, to_floats()),
+                                                      collate_fn=collate)._repr_html_())))
+
+
+@needs_v2
+def test_a_pass_continues_in_the_middle(full_coco):
+    dataset = open_coco(full_coco, to_floats(v2.RandomIoUCrop(), v2.SanitizeBoundingBoxes()))
+    torch.manual_seed(4)
+    loader = native(dataset, shuffle=True, collate_fn=collate)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    rest = list(batches)
+    for n_workers in (0, 2):
+        other = native(dataset, shuffle=True, collate_fn=collate, num_workers=n_workers)
+        other.load_state_dict(state)
+        assert_same(list(other), rest)
 
 
 class GroupedBatchSampler(data.BatchSampler):

@@ -151,7 +151,8 @@ class Annotated:
                            if key in image} | {"id": i})
             boxes += ({"image_id": i, "bbox": thing["bbox"], "category_id": thing["category_id"]}
                       for thing in found)
-        labels = [{"id": label, "name": str(label)}
+        names = getattr(inner.coco, "cats", {})
+        labels = [{"id": label, "name": str(names.get(label, {}).get("name", label))}
                   for label in sorted({thing["category_id"] for thing in boxes})]
         text = json.dumps({"images": images, "annotations": boxes, "categories": labels})
         self.memory = MemoryFile("millrace-coco", [text.encode()])
