@@ -36,7 +36,7 @@ void mr_annotated_list_fini(struct mr_annotated_list *list)
 static mr_status add_path(struct mr_bytes *text, const char *path, mr_error *error)
 {
     mr_status status = mr_bytes_reserve(text, mr_list_line_write_path(path, NULL), error);
-    if (status == MR_OK)
+    if (status == MR_OK && *path)
         text->len += mr_list_line_write_path(path, (char *)text->data + text->len);
     return status;
 }

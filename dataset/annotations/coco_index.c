@@ -3,8 +3,8 @@
  * The index of a COCO annotation file: a header, images, boxes, categories and names, all under one
  * checksum.
  *
- * Invariant: its content is not trusted. Names must be inside and end; everything else may have any
- * value.
+ * Invariant: its content is not trusted. Names must be inside and end, and categories must be
+ * sorted; everything else may have any value.
  */
 #include "dataset/annotations/coco_index.h"
 
@@ -49,14 +49,15 @@ static uint64_t compute_checksum(const struct index_header *header, const uint8_
     return mr_xxh3_pair(header, offsetof(struct index_header, checksum), rest, len);
 }
 
-static bool names_fit(const struct mr_coco_table *table)
+static bool tables_fit(const struct mr_coco_table *table)
 {
+    const struct mr_coco_category *categories = mr_coco_table_categories(table);
     uint64_t len = table->names.len;
     bool fit = len == 0 || table->names.data[len - 1] == '\0';
     for (size_t i = 0; fit && i < mr_coco_table_n_images(table); i++)
         fit = mr_coco_table_images(table)[i].name < len;
     for (size_t i = 0; fit && i < mr_coco_table_n_categories(table); i++)
-        fit = mr_coco_table_categories(table)[i].name < len;
+        fit = categories[i].name < len && (i == 0 || categories[i - 1].id < categories[i].id);
     return fit;
 }
 
@@ -89,7 +90,7 @@ static bool take_index(void *user, const uint8_t *bytes, size_t len)
     bool good = true;
     for (int i = 0; good && i < N_PARTS; bytes += header.lens[i++])
         good = mr_bytes_append(parts[i], bytes, header.lens[i], NULL) == MR_OK;
-    good = good && names_fit(loading->table);
+    good = good && tables_fit(loading->table);
     if (!good)
         mr_coco_table_fini(loading->table);
     return good;
