@@ -81,17 +81,25 @@ struct work {
     mr_dataset *dataset;
     const char *transform;
     mr_dtype dtype;
+    uint32_t pad_batch;
+    uint32_t aspect_ratio_groups;
 };
+
+static mr_loader *make_loader(const struct work *work, mr_loader_options *options)
+{
+    options->dtype = work->dtype;
+    options->pad_batch = work->pad_batch;
+    options->aspect_ratio_groups = work->aspect_ratio_groups;
+    return mr_test_loader(work->dataset, work->transform, options);
+}
 
 static void run_under_fire(const struct work *work, mr_start start, uint32_t n_kills)
 {
     mr_loader_options calm = base_options(MR_START_DEFAULT);
     calm.num_workers = MR_NO_WORKERS;
-    calm.dtype = work->dtype;
-    mr_loader *oracle = mr_test_loader(work->dataset, work->transform, &calm);
+    mr_loader *oracle = make_loader(work, &calm);
     mr_loader_options o = base_options(start);
-    o.dtype = work->dtype;
-    mr_loader *loader = mr_test_loader(work->dataset, work->transform, &o);
+    mr_loader *loader = make_loader(work, &o);
     struct killer killer = {.loader = loader, .signal = SIGKILL};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
@@ -118,13 +126,47 @@ static void run_under_fire(const struct work *work, mr_start start, uint32_t n_k
 static void many_kills_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(&(struct work){dataset, "train:224", MR_U8}, MR_START_EXEC, mr_test_scale(200));
+    run_under_fire(&(struct work){dataset, "train:224", MR_U8, 0, 0}, MR_START_EXEC,
+                   mr_test_scale(200));
 }
 
 static void kills_of_forked_workers_change_no_byte(void **state)
 {
     (void)state;
-    run_under_fire(&(struct work){dataset, "train:224", MR_U8}, MR_START_FORK, mr_test_scale(40));
+    run_under_fire(&(struct work){dataset, "train:224", MR_U8, 0, 0}, MR_START_FORK,
+                   mr_test_scale(40));
+}
+
+/* A list of the photographs, with up to five boxes of each. */
+static mr_dataset *annotate_photographs(void)
+{
+    static char list[20 * N_SAMPLES];
+    char name[20], boxes[200], spec[2000];
+    int len = 0;
+    for (int i = 0; i < N_SAMPLES; i++) {
+        int n = 0;
+        for (int k = 0; k < i % 6; k++)
+            n += snprintf(boxes + n, sizeof boxes - (size_t)n, "%d 0.%d 0.%d 0.4 0.3\n", k, k + 2,
+                          8 - k);
+        snprintf(name, sizeof name, "class_%d/%03d.txt", i / N_IMAGES, i % N_IMAGES);
+        mr_test_folder_write(folder, name, boxes, (uint64_t)n);
+        len += snprintf(list + len, sizeof list - (size_t)len, "class_%d/%03d.jpg\n", i / N_IMAGES,
+                        i % N_IMAGES);
+    }
+    mr_test_folder_write(folder, "list.txt", list, (uint64_t)len);
+    snprintf(spec, sizeof spec, "yolo:%s/list.txt?root=%s", folder, folder);
+    return mr_test_dataset(spec);
+}
+
+static void kills_change_no_box_and_no_group(void **state)
+{
+    (void)state;
+    struct work work = {.dataset = annotate_photographs(),
+                        .transform = "random_iou_crop+random_shortest_size(48:64)+hflip+sanitize",
+                        .pad_batch = 1000,
+                        .aspect_ratio_groups = 3};
+    run_under_fire(&work, MR_START_EXEC, mr_test_scale(40));
+    mr_dataset_destroy(work.dataset);
 }
 
 enum { PICTURE_BYTES = 3 * 128 * 128 };
@@ -486,6 +528,7 @@ int main(void)
         cmocka_unit_test(many_kills_change_no_byte),
         cmocka_unit_test(kills_of_forked_workers_change_no_byte),
         cmocka_unit_test(kills_of_mixing_workers_change_no_byte),
+        cmocka_unit_test(kills_change_no_box_and_no_group),
         cmocka_unit_test(stopped_workers_are_replaced_after_the_time_limit),
         cmocka_unit_test(a_consumer_that_sleeps_loses_nothing),
         cmocka_unit_test(a_crashing_sample_is_damaged_and_named),

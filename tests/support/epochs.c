@@ -40,6 +40,21 @@ static uint64_t row_bytes(const mr_array *array)
     return (uint64_t)array->strides[0];
 }
 
+/* Rows that differ in length are the values between their offsets. */
+static uint64_t add_array(uint64_t hash, const mr_array *array)
+{
+    int64_t first = 0, end = array->shape[0], unit = array->strides[0];
+    if (array->row_offsets) {
+        mr_array of_rows = {.device = array->device, .data = (void *)array->row_offsets};
+        const int64_t *offsets = mr_test_bytes(&of_rows);
+        first = offsets[0];
+        end = offsets[array->shape[0]];
+        unit = array->strides[1];
+    }
+    return fnv(hash, (const uint8_t *)mr_test_bytes(array) + first * unit,
+               (uint64_t)((end - first) * unit));
+}
+
 /*
  * Add each array over all parts, one after the other, so that the digest does not depend on how a
  * batch was split.
@@ -50,8 +65,7 @@ static void add_arrays(struct mr_test_epoch *e, mr_batch *batch)
     for (uint32_t i = 0; i < n_arrays; i++)
         for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
             const mr_array *array = mr_batch_array_at(mr_batch_part(batch, p), i);
-            e->digest =
-                fnv(e->digest, mr_test_bytes(array), (uint64_t)array->shape[0] * row_bytes(array));
+            e->digest = add_array(e->digest, array);
         }
 }
 
