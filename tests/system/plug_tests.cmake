@@ -52,7 +52,9 @@ if(TARGET detection)
   mr_test(test_detection_examples SOURCES test_detection_examples.c LIBS mr_test_runs TIMEOUT 120)
   target_compile_definitions(test_detection_examples
       PRIVATE MR_TEST_DETECTION="$<TARGET_FILE:detection>"
-              MR_TEST_SEGMENTATION="$<TARGET_FILE:segmentation>")
+              MR_TEST_SEGMENTATION="$<TARGET_FILE:segmentation>"
+              MR_TEST_HAS_EXPAT=$<TARGET_EXISTS:mr_dep_expat>
+              MR_TEST_HAS_YAJL=$<TARGET_EXISTS:mr_dep_yajl>)
   add_dependencies(test_detection_examples detection segmentation)
 endif()
 
