@@ -44,7 +44,7 @@ from ._transform import Transform, explain
 
 
 def features() -> str:
-    """The library's features in one line: "io_uring jpeg png bmp ppm tiff webp no-cuda"."""
+    """The library's features: "io_uring jpeg png bmp ppm tiff webp voc coco no-cuda"."""
     return _lib.mr_features().decode()
 
 

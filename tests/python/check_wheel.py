@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold of a wheel: check_wheel.py WHEEL FOLDER... prints what does not, and exits 1.
 
-The wheel has the package, one library that exports nothing but mr_* and needs nothing but the C
-library (its version by the wheel's tag), the command, a static worker helper, and licences. No
-program in it names a FOLDER, which are those that it was built in. Needs binutils.
+The wheel has the package, one library that has all FEATURES, exports nothing but mr_* and needs
+nothing but the C library (its version by the wheel's tag), the command, a static worker helper, and
+licences. No program in it names a FOLDER, which are those that it was built in. Needs binutils.
 """
 import os
 import re
@@ -17,6 +17,7 @@ MAX_BYTES = 15_000_000
 LIBRARY = "millrace/lib/libmillrace.so.0"
 COMMAND = "millrace/bin/millrace"
 HELPER = "millrace/libexec/millrace/millrace-worker"
+FEATURES = b"io_uring jpeg png bmp ppm tiff webp voc coco "
 # The parts of the C library. Everything else would have to be on the user's machine.
 MAY_NEED = {
     "libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"
@@ -91,6 +92,8 @@ def check_wheel(wheel, folders):
             yield from check_helper(path) if name == HELPER else check_program(path, name, glibc)
             if name == LIBRARY:
                 yield from check_exports(path)
+                if FEATURES not in content:
+                    yield f"{name} lacks one of the features {FEATURES.decode()}"
 
 
 def main():

@@ -19,6 +19,7 @@ import check_wheel
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAME = "millrace-0.1.0-py3-none-manylinux_2_28_x86_64.whl"
 LIBRARY_TEXT = "const char *mr_folder(void) { return \"%s\"; } %s"
+FEATURES_TEXT = f'const char *mr_features(void) {{ return "{check_wheel.FEATURES.decode()}"; }}'
 
 
 @pytest.fixture
@@ -42,8 +43,9 @@ def build(tmp_path):
 
 @pytest.fixture
 def make_library(build):
-    def make(folder="", more="", *arguments):
-        return build("library.so", LIBRARY_TEXT % (folder, more), "-shared", "-fPIC", *arguments)
+    def make(folder="", more="", *arguments, features=FEATURES_TEXT):
+        return build("library.so", LIBRARY_TEXT % (folder, more + features), "-shared", "-fPIC",
+                     *arguments)
 
     return make
 
@@ -82,6 +84,11 @@ def test_a_good_wheel_has_no_findings(find):
 def test_a_symbol_of_another_library_is_found(find, make_library):
     assert f"{check_wheel.LIBRARY} exports jpeg_read_header" in find(
         make_library("", "void jpeg_read_header(void) {}"))
+
+
+def test_a_feature_that_is_missing_is_found(find, make_library):
+    found = find(make_library(features=FEATURES_TEXT.replace("coco", "")))
+    assert f"{check_wheel.LIBRARY} lacks one of the features" in found[0]
 
 
 def test_a_library_that_users_lack_is_found(find, make_library, build):
