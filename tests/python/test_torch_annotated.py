@@ -411,6 +411,8 @@ def test_grouped_batches_are_native(coco):
 @pytest.mark.parametrize("make, words", [
     (lambda: [v2.Resize(30)], "Resize of boxes with whole numbers, .*put v2.ToDtype"),
     (lambda: [v2.ElasticTransform()], "ElasticTransform: displacements"),
+    (lambda: [v2.RandomRotation(9)], "RandomRotation of boxes with whole numbers"),
+    (lambda: [v2.TrivialAugmentWide()], "TrivialAugmentWide of boxes, which torchvision refuses"),
     (lambda: [v2.RandomApply([v2.Resize(30)])], "Resize of boxes with whole numbers"),
     (lambda: [v2.ConvertBoundingBoxFormat("CXCYWH")], "XYXY is native"),
     (lambda: [v2.SanitizeBoundingBoxes(labels_getter=None)], "labels_getter"),

@@ -19,6 +19,7 @@ _OVERLAPS = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
 _WARPS = ("RandomRotation", "RandomAffine", "RandomPerspective")
 _RESIZES = ("Resize", "RandomResize", "RandomShortestSize", "ScaleJitter", "RandomResizedCrop",
             *_WARPS)
+_POLICIES = ("AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix")
 _CONVERTERS = ("ToImage", "PILToTensor", "ToTensor", "ToDtype", "Normalize")
 
 
@@ -98,6 +99,7 @@ class JointWriter(Writer):
 
     def check(self, name: str, t: Any) -> None:
         """Note what an operation, and those inside it, do to targets."""
+        needs(name not in _POLICIES, f"{name} of {self.target}, which torchvision refuses")
         for inner in getattr(t, "transforms", ()):
             self.check(class_of(inner), inner)
         if name in ("CenterCrop", "Pad", "RandomZoomOut", *_WARPS) or name == "RandomCrop" and (
@@ -106,7 +108,7 @@ class JointWriter(Writer):
         resizes = name in _RESIZES
         needs(
             not (resizes and self.are_whole and self.keeps_whole),
-            f"{name} of boxes with whole numbers, which torchvision cuts at each resize: put "
+            f"{name} of boxes with whole numbers, which torchvision cuts there: put "
             "v2.ToDtype({tv_tensors.BoundingBoxes: torch.float32, 'others': None}) before it")
         self.keeps_whole &= not resizes
 
