@@ -16,7 +16,8 @@ mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PAT
                             mr_error *error)
 {
     if (mr_url_is(path)) {
-        snprintf(absolute_out, PATH_MAX, "%s", path);
+        size_t len = strlen(path);
+        snprintf(absolute_out, PATH_MAX, "%s%s", path, path[len - 1] == '/' ? "" : "/");
         return MR_OK;
     }
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -21,7 +21,7 @@ const struct mr_kind mr_kinds[] = {
     {.name = "list", .open = mr_list_open},
     {.name = "ranges", .open = mr_ranges_open},
     {.name = "records", .many_paths = true, .open = mr_records_open},
-    {.name = "pack", .open = mr_pack_open},
+    {.name = "pack", .remote = true, .open = mr_pack_open},
     {.name = "tar", .many_paths = true, .raw_paths = true, .remote = true, .open = mr_tar_open},
     {.name = "coco", .open = mr_coco_open},
     {.name = "voc", .open = mr_voc_open},

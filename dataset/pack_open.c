@@ -16,6 +16,8 @@
 
 #include "base/regular_file.h"
 #include "dataset/extra.h"
+#include "dataset/remote/object.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 #include "dataset/pack_index.h"
 #include "dataset/catalog_build.h"
@@ -40,13 +42,37 @@ static mr_status fail_index(const struct opening *opening, int os_error, mr_erro
     return mr_regular_file_fail(error, os_error, "cannot open the pack's index %s", opening->path);
 }
 
-static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error)
+/* Read the index at a URL into memory that workers share. */
+static mr_status load_index(const struct opening *opening, int *fd_out, mr_error *error)
 {
-    struct stat st;
-    int fd = mr_regular_file_open(opening->root, MR_PACK_INDEX, O_RDONLY, &st);
+    struct mr_object *object;
+    mr_status status = mr_object_open(opening->path, &object, error);
+    if (status == MR_OK)
+        status = mr_object_load(object, "millrace-index", fd_out, error);
+    mr_object_close(object);
+    return status;
+}
+
+static mr_status open_index(const struct opening *opening, int *fd_out, mr_error *error)
+{
+    if (mr_url_is(opening->dir))
+        return load_index(opening, fd_out, error);
+    int fd = mr_regular_file_open(opening->root, MR_PACK_INDEX, O_RDONLY, NULL);
     if (fd < 0)
         return fail_index(opening, -fd, error);
     *fd_out = fd;
+    return MR_OK;
+}
+
+static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error)
+{
+    struct stat st;
+    mr_status status = open_index(opening, fd_out, error);
+    if (status != MR_OK)
+        return status;
+    int fd = *fd_out;
+    if (fstat(fd, &st) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot stat %s", opening->path);
     if (st.st_size == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is empty", opening->path);
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -58,13 +84,37 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
     return MR_OK;
 }
 
+/* The size of a file at a URL. Appends its version. */
+static mr_status stat_object(const struct opening *opening, const char *name,
+                             struct mr_catalog_builder *builder, struct stat *st_out,
+                             mr_error *error)
+{
+    char url[PATH_MAX + 64];
+    struct mr_object *object;
+    snprintf(url, sizeof url, "%s%s%s", opening->dir, opening->slash, name);
+    mr_status status = mr_object_open(url, &object, error);
+    if (status != MR_OK)
+        return status;
+    const struct mr_object_version *version = mr_object_version(object);
+    *st_out = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)version->size};
+    status =
+        mr_bytes_append(&builder->sections[MR_SECTION_VERSIONS], version, sizeof *version, error);
+    mr_object_close(object);
+    return status;
+}
+
 /* Check that a file exists and is as long as the index says, and append its name. */
 static mr_status add_file(const struct opening *opening, const char *name, uint64_t bytes,
                           struct mr_catalog_builder *builder, mr_error *error)
 {
     struct stat st;
-    if (fstatat(opening->root, name, &st, 0) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "%s%s%s", opening->dir, opening->slash, name);
+    mr_status status = MR_OK;
+    if (builder->header.is_remote)
+        status = stat_object(opening, name, builder, &st, error);
+    else if (fstatat(opening->root, name, &st, 0) != 0)
+        status = mr_error_os(error, MR_ERR_IO, errno, "%s%s%s", opening->dir, opening->slash, name);
+    if (status != MR_OK)
+        return status;
     if (!S_ISREG(st.st_mode))
         return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir,
                             opening->slash, name);
@@ -155,6 +205,7 @@ static mr_status build_catalog(struct opening *opening, struct mr_catalog_builde
     kind->label_bytes = opening->index.label_bytes;
     builder->header.n_samples = opening->index.n_samples;
     builder->header.names_file_bytes = opening->len;
+    builder->header.is_remote = mr_url_is(opening->dir);
     status = add_members(opening, kind, error);
     if (status == MR_OK)
         status = add_files(opening, builder, error);
@@ -189,6 +240,10 @@ mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options,
         .dir = dir, .slash = dir[strlen(dir) - 1] == '/' ? "" : "/", .root = -1};
     if (mr_spec_finish(spec, "none", error) < 0)
         return MR_ERR_INVALID;
+    if (mr_url_is(dir) && dir[mr_url_shown_len(dir)])
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the URL %.*s of a pack is that of a folder, which has no query",
+                            (int)mr_url_shown_len(dir), dir);
     snprintf(opening.path, sizeof opening.path, "%.*s%s" MR_PACK_INDEX, PATH_MAX, dir,
              opening.slash);
     struct mr_catalog_builder builder;

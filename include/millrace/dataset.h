@@ -61,7 +61,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          images in tar files, as WebDataset writes them; names of shards may have
  *                          {000..099} and *, or be URLs (http://, https://; docs/remote.md)
  *   pack:DIR               a pack, as mr_dataset_pack() and `millrace pack` write it
- *                          (docs/pack-format.md)
+ *                          (docs/pack-format.md); DIR may be a URL
  *
  * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case.
  *

@@ -16,6 +16,7 @@
 #include "tests/support/folder.h"
 #include "tests/support/http_server.h"
 #include "tests/support/images.h"
+#include "tests/support/packs.h"
 #include "tests/support/shards.h"
 
 enum { N_SHARDS = 3, N_EACH = 40 };
@@ -94,6 +95,8 @@ static mr_loader_options base_options(void)
     return o;
 }
 
+static uint64_t bytes_read; /* by the last run */
+
 static struct mr_test_epoch run(mr_dataset *dataset, const mr_loader_options *o, const char *reader)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
@@ -101,6 +104,7 @@ static struct mr_test_epoch run(mr_dataset *dataset, const mr_loader_options *o,
     struct mr_test_epoch epoch = mr_test_epoch_run(loader, 3);
     mr_loader_get_stats(loader, &stats);
     assert_string_equal(stats.reader, reader);
+    bytes_read = stats.bytes_read;
     mr_loader_destroy(loader);
     return epoch;
 }
@@ -143,6 +147,37 @@ static void order_and_bits_are_those_of_local_shards(void **state)
     }
     mr_test_epoch_free(&wanted);
     mr_dataset_destroy(local);
+}
+
+/* Of a pack, only the bytes of each crop are requested, as with local files. */
+static void packs_give_the_same_bits_from_the_same_bytes(void **state)
+{
+    (void)state;
+    static const mr_pack_encoding encodings[] = {MR_PACK_DCT, MR_PACK_JPEG, MR_PACK_RAW};
+    char spec[4400], dir[4200];
+    mr_loader_options o = base_options();
+    o.epoch = 3;
+    o.n_epochs = 1;    /* nothing is read for the next epoch, */
+    o.num_workers = 1; /* and nothing by two workers */
+    o.reader = MR_READER_PREAD;
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        snprintf(spec, sizeof spec, "tar:%s/t-{00..%02d}.tar", folder, N_SHARDS - 1);
+        snprintf(dir, sizeof dir, "%s/p %zu", folder, i);
+        mr_test_packs_make(spec, dir, encodings[i]);
+        snprintf(spec, sizeof spec, "pack:%s", dir);
+        mr_dataset *local = mr_test_dataset(spec);
+        snprintf(spec, sizeof spec, "pack:%s/p %zu", mr_test_http_url(server), i);
+        mr_dataset *remote = mr_test_dataset(spec);
+        struct mr_test_epoch wanted = run(local, &o, "pread");
+        uint64_t local_bytes = bytes_read;
+        one_in = i == 0 ? 3 : 0; /* with faults too */
+        expect_same(remote, &wanted, &o);
+        one_in = 0;
+        assert_int_equal(bytes_read, local_bytes);
+        mr_test_epoch_free(&wanted);
+        mr_dataset_destroy(local);
+        mr_dataset_destroy(remote);
+    }
 }
 
 static void bits_are_the_same_while_the_server_misbehaves(void **state)
@@ -216,6 +251,8 @@ static void what_cannot_be_opened_is_named_without_its_query(void **state)
     expect_open_error("tar:%s/missing.tar%%3Fsig=secret", "/missing.tar: HTTP 404 Not Found");
     expect_open_error("tar:%s/t-0*.tar", "a server is not asked for names");
     expect_open_error("tar:http://secret@host/t.tar%s", "has a user or a password");
+    expect_open_error("pack:%s/none", "/none/index: HTTP 404 Not Found");
+    expect_open_error("pack:%s/none%%3Fsig=secret", "which has no query");
     expect_open_error("imagefolder:%s/a%%3Fsig=secret", "is a URL that imagefolder does not read");
 }
 
@@ -253,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(order_and_bits_are_those_of_local_shards),
+        T(packs_give_the_same_bits_from_the_same_bytes),
         T(bits_are_the_same_while_the_server_misbehaves),
         T(a_replaced_shard_is_an_error_that_names_it),
         T(what_the_server_refuses_is_a_damaged_sample_with_its_answer),
