@@ -115,7 +115,8 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
     s->busy_share_min = 1;
     for (uint32_t i = 0; i < n; i++) {
         add_worker(&shared->records[i], s, n);
-        used = used == 'i' ? used : atomic_load(&shared->records[i].reader);
+        uint32_t letter = atomic_load(&shared->records[i].reader);
+        used = letter != 0 && used != 'i' ? letter : used; /* a worker may not have begun yet */
     }
     const struct mr_cache_region *cache = mr_control_cache(shared);
     s->n_packed = cache ? atomic_load(&cache->n_made) : 0;
