@@ -421,6 +421,7 @@ def test_grouped_batches_are_native(coco):
     (lambda: [v2.ToDtype({tv_tensors.BoundingBoxes: torch.float64, "others": None})], "float64"),
     (lambda: [T.RandomHorizontalFlip()], "v1's RandomHorizontalFlip of an image and a target"),
     (lambda: [v2.ClampBoundingBoxes()], "ClampBoundingBoxes"),
+    (lambda: [v2.PILToTensor(), v2.ConvertImageDtype()], "ConvertImageDtype, .* converts boxes"),
     (lambda: [v2.Pad(3, padding_mode="reflect")], "reflect"),
 ])
 def test_other_transforms_of_boxes_are_left_to_torch(voc, make, words):
@@ -434,6 +435,7 @@ def test_other_transforms_of_boxes_are_left_to_torch(voc, make, words):
     (lambda: [v2.SanitizeBoundingBoxes()], "SanitizeBoundingBoxes without boxes"),
     (lambda: [v2.ElasticTransform()], "ElasticTransform"),
     (lambda: [A.RandomCrop(9)], "takes a mask that is a PIL image"),
+    (lambda: [v2.PILToTensor(), v2.ConvertImageDtype()], "ConvertImageDtype, .* converts mask"),
 ])
 def test_other_transforms_of_masks_are_left_to_torch(voc, make, words):
     expect_fallback(wrap(datasets.VOCSegmentation(voc, transforms=to_floats(*make()))), words)
@@ -458,7 +460,14 @@ class Upset(datasets.VOCDetection):
         return image.transpose(Image.Transpose.ROTATE_90), target
 
 
+class Shuffled(datasets.VOCSegmentation):
+    @property
+    def masks(self):
+        return self.targets[::-1]
+
+
 def test_other_datasets_are_left_to_torch(voc):
+    expect_fallback(Shuffled(voc, transforms=A.Compose([A.PILToTensor()])), "the dataset Shuffled")
     expect_fallback(Upset(voc, transform=T.ToTensor()), "the dataset Upset")
     expect_fallback(datasets.VOCDetection(voc, transform=T.ToTensor(), target_transform=len),
                     "a target_transform")

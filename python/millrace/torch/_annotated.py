@@ -71,7 +71,8 @@ class Annotated:
         self.inner = inner
         self.kind: Any = next(kind for kind in _KINDS if isinstance(inner, kind))
         needs(
-            _keeps(inner, self.kind, "__getitem__", "__getitems__", "_load_image", "parse_voc_xml")
+            _keeps(inner, self.kind, "__getitem__", "__getitems__", "_load_image", "masks",
+                   "annotations", "parse_voc_xml")
             and (not self.is_wrapped or _keeps(outer, _Wrapper, "__getitem__") and _keeps(
                 inner, self.kind, "_load_target")), f"the dataset {type(outer).__name__}")
         needs(len(outer) > 0, "an empty dataset")

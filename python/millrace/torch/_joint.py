@@ -173,6 +173,10 @@ class JointWriter(Writer):
         needs(dtype in known, f"ToDtype of {self.target} to {dtype}")
         self.mask_dtype, self.keeps_whole = known[dtype], False
 
+    def add_ConvertImageDtype(self, t: Any) -> None:
+        needs(False, f"v2's ConvertImageDtype, which converts {self.target} too: ToDtype(..., "
+              "scale=True) converts the image alone")
+
     def finish_joint(self) -> Recipe:
         if self.target != "boxes":
             fill = next(iter(self.fills), 0)
