@@ -301,7 +301,7 @@ static mr_status lend_mask(struct mr_sample_maker *maker, const struct mr_sample
                     ? NULL
                     : mr_slot_row(&job->view, maker->masks[0], job->place);
     mr_plan_runner_set_mask(maker->runner, bytes, len, out);
-    return len > 0 ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "it has no mask");
+    return bytes && len > 0 ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "it has no mask");
 }
 
 /* Read the boxes of the sample. The run of its pixels moves them. */

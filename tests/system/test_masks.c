@@ -120,6 +120,7 @@ static struct {
     uint8_t bytes[1 << 16];
     size_t len;
 } photos[N], seg[N];
+static int64_t without_mask = -1; /* the index of a sample that has the length of its mask alone */
 
 static int get_file(void *user, int64_t index, mr_sample *sample)
 {
@@ -127,7 +128,7 @@ static int get_file(void *user, int64_t index, mr_sample *sample)
     sample->bytes = photos[index].bytes;
     sample->len_bytes = photos[index].len;
     sample->encoded = true;
-    sample->column[0] = seg[index].bytes;
+    sample->column[0] = index == without_mask ? NULL : seg[index].bytes;
     sample->column_bytes[0] = seg[index].len;
     sample->column[1] = &seg[index].len;
     return 0;
@@ -475,7 +476,8 @@ static void a_cache_changes_nothing(void **state)
 
 static void expect_damage(const char *transform, const char *words)
 {
-    mr_dataset *dataset = open_folder();
+    bool calls = without_mask >= 0;
+    mr_dataset *dataset = calls ? open_callbacks() : open_folder();
     mr_loader_options o = base_options(MR_NO_WORKERS);
     o.on_error = MR_ON_ERROR_FAIL;
     mr_loader *loader = mr_test_loader(dataset, transform, &o);
@@ -483,7 +485,7 @@ static void expect_damage(const char *transform, const char *words)
     assert_int_equal(epoch.n_failures, 1);
     assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
     assert_int_equal(epoch.first_error.index, 4);
-    assert_words(epoch.first_error.text, "photos/a/004.jpg (index 4): ");
+    assert_words(epoch.first_error.text, calls ? "index 4" : "photos/a/004.jpg (index 4): ");
     assert_words(epoch.first_error.text, words);
     mr_test_epoch_free(&epoch);
     mr_loader_destroy(loader);
@@ -493,6 +495,9 @@ static void expect_damage(const char *transform, const char *words)
 static void a_wrong_mask_is_damage_of_its_sample(void **state)
 {
     (void)state;
+    without_mask = 4;
+    expect_damage("resize(24:24)+mask()", "it has no mask");
+    without_mask = -1;
     struct mr_test_png png = mask_of(4);
     png.colour_type = 2;
     write_png("masks/a/004.png", &png);

@@ -4,8 +4,8 @@
  *
  * Invariant: what is read here, libpng would read too, with the same pixels. So all sums are
  * checked, nothing may follow the image but the end of the file, and the stream has exactly the
- * bytes of the image. zlib also refuses codes with more symbols than deflate has; libdeflate does
- * not, but no encoder writes them.
+ * bytes of the image. zlib also refuses codes with more symbols than deflate has, and bits that a
+ * code of a single symbol does not have; libdeflate does not, but no encoder writes them.
  */
 #include "transforms/masks/mask_inflate.h"
 
