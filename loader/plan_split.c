@@ -100,24 +100,45 @@ static mr_status check_views(const struct mr_plan *first, const struct mr_plan *
     return MR_OK;
 }
 
+/*
+ * The draws of how many pictures views can be inside: crops have one picture's, and a view of a
+ * single picture may be any of several.
+ */
+static uint32_t count_insides(const mr_transform *transform, const struct mr_view *view)
+{
+    return view->n_crops ? 1 : transform->picture ? MR_MAX_PICTURES : view->n_pictures;
+}
+
 /* A view that is inside another one begins with the operations of that one, if that is here. */
-static mr_status check_inside(const mr_transform *transform, const struct mr_plan *plans,
-                              mr_error *error)
+static mr_status check_inside(const mr_transform *transform, const struct mr_plan *plan,
+                              const mr_transform *other, const struct mr_plan *of, mr_error *error)
+{
+    const struct mr_view *view = &plan->view;
+    uint32_t n_ops = view->n_shared + view->n_inside, n = count_insides(other, &of->view);
+    if (view->n_inside == 0 || of->view.name_hash != view->inside_hash)
+        return MR_OK;
+    if (of->view.n_shared != view->n_shared || of->n_ops < n_ops ||
+        memcmp(of->ops, plan->ops, n_ops * sizeof *plan->ops) != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "view '%s' is inside '%s', but does not begin with its operations",
+                            view->name, transform->inside);
+    if (view->inside_picture >= n)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "view '%s' is inside picture #%u of '%s': pictures are 0 to %u",
+                            view->name, view->inside_picture, transform->inside, n - 1);
+    return MR_OK;
+}
+
+static mr_status check_insides(const mr_transform *transform, const struct mr_plan *plans,
+                               mr_error *error)
 {
     uint32_t n = mr_transform_n_views(transform);
-    for (uint32_t i = 0; i < n; i++, transform = transform->next)
-        for (uint32_t k = 0; k < n && plans[i].view.n_inside; k++) {
-            const struct mr_view *view = &plans[i].view;
-            uint32_t n_ops = view->n_shared + view->n_inside;
-            if (plans[k].view.name_hash == view->inside_hash &&
-                (plans[k].view.n_shared != view->n_shared || plans[k].n_ops < n_ops ||
-                 memcmp(plans[k].ops, plans[i].ops, n_ops * sizeof *plans->ops) != 0))
-                return mr_error_set(error, MR_ERR_INVALID,
-                                    "view '%s' is inside '%s', but does not begin with its "
-                                    "operations",
-                                    view->name, transform->inside);
-        }
-    return MR_OK;
+    const mr_transform *first = transform, *other = first;
+    mr_status status = MR_OK;
+    for (uint32_t i = 0; i < n; i++, transform = transform->next, other = first)
+        for (uint32_t k = 0; k < n && status == MR_OK; k++, other = other->next)
+            status = check_inside(transform, &plans[i], other, &plans[k], error);
+    return status;
 }
 
 /* *mixed_out: the first plan that mixes; NULL if there is none. */
@@ -288,7 +309,7 @@ mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
     status = compile_views(dataset, transform, o, on_device ? MR_NHWC : o->layout, plans_out,
                            &mixed, error);
     if (status == MR_OK && has_pictures)
-        status = check_inside(transform, plans_out, error);
+        status = check_insides(transform, plans_out, error);
     if (status == MR_OK && !mixed && o->soft_labels != 0)
         status = mr_error_set(error, MR_ERR_INVALID, "soft_labels %u: the transform does not mix",
                               o->soft_labels);
