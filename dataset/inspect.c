@@ -22,6 +22,8 @@
 #include "dataset/file.h"
 #include "dataset/remote/object.h"
 
+/* A request takes as long as reading many bytes, and the header of most photographs is shorter. */
+#define REMOTE_HEAD_BYTES ((size_t)64 << 10)
 enum { HEAD_BYTES = 4096, MAX_SEGMENTS = 512, MAX_CHUNKS = 512, EXIF_BYTES = 65536 };
 
 static uint32_t read_be16(const uint8_t *p)
@@ -59,6 +61,8 @@ static bool is_frame_header(uint8_t marker)
 struct view {
     int fd;
     struct mr_object *object; /* NULL: the file is that of fd */
+    uint8_t *head;            /* the first bytes of an object's image */
+    size_t head_len;
     uint64_t start;
     uint64_t len;
 };
@@ -68,6 +72,10 @@ static int read_up_to(const struct view *view, uint64_t at, void *out, size_t le
 {
     uint64_t rest = at < view->len ? view->len - at : 0;
     *n_out = rest < len ? (size_t)rest : len;
+    if (at < view->head_len && *n_out <= view->head_len - at) {
+        memcpy(out, view->head + at, *n_out);
+        return 0;
+    }
     if (view->object)
         return mr_object_read(view->object, view->start + at, out, *n_out, NULL) < 0 ? -EIO : 0;
     return mr_file_read_at(view->fd, view->start + at, out, *n_out, n_out);
@@ -292,34 +300,52 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     return 0;
 }
 
+static mr_status open_remote(const char *url, const struct mr_extent *image, struct view *view,
+                             mr_error *error)
+{
+    mr_status status = mr_object_open(url, &view->object, error);
+    if (status != MR_OK)
+        return status;
+    if (image->len == MR_LEN_UNKNOWN)
+        view->len = mr_object_version(view->object)->size;
+    size_t len = view->len < REMOTE_HEAD_BYTES ? (size_t)view->len : REMOTE_HEAD_BYTES;
+    view->head = malloc(len + 1);
+    if (!view->head)
+        return mr_error_memory(error, len + 1);
+    view->head_len = len;
+    return len > 0 ? mr_object_read(view->object, view->start, view->head, len, error) : MR_OK;
+}
+
+static mr_status open_local(const struct mr_catalog *catalog, int64_t index,
+                            const struct mr_extent *image, struct view *view, mr_error *error)
+{
+    struct stat st;
+    mr_status status = mr_file_open_sample(catalog, index, image->file, &view->fd, error);
+    if (status != MR_OK || image->len != MR_LEN_UNKNOWN)
+        return status;
+    if (fstat(view->fd, &st) != 0)
+        return mr_file_error(catalog, index, errno, error);
+    view->len = (uint64_t)st.st_size;
+    return MR_OK;
+}
+
 /* Describe an image by its first bytes. */
 static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info,
                               mr_error *error)
 {
     struct mr_extent image = mr_catalog_image(catalog, index);
-    struct view view = {.fd = -1};
-    struct stat st;
+    struct view view = {.fd = -1, .start = image.offset, .len = image.len};
     char url[MR_CATALOG_PATH];
     bool is_remote = mr_catalog_is_remote(catalog) && mr_catalog_url(catalog, image.file, url) == 0;
-    mr_status status = is_remote ? mr_object_open(url, &view.object, error)
-                                 : mr_file_open_sample(catalog, index, image.file, &view.fd, error);
-    if (status < 0)
-        return status;
-    view.start = image.offset;
-    view.len = info->len_bytes = image.len;
-    int rc = 0;
-    if (image.len == MR_LEN_UNKNOWN && is_remote) {
-        info->len_bytes = mr_object_version(view.object)->size;
-    } else if (image.len == MR_LEN_UNKNOWN) {
-        rc = fstat(view.fd, &st) == 0 ? 0 : -errno;
-        info->len_bytes = rc == 0 ? (uint64_t)st.st_size : 0;
-    }
-    if (rc == 0)
-        rc = inspect_bytes(&view, info);
+    mr_status status = is_remote ? open_remote(url, &image, &view, error)
+                                 : open_local(catalog, index, &image, &view, error);
+    int rc = status == MR_OK ? inspect_bytes(&view, info) : 0;
+    info->len_bytes = view.len;
+    free(view.head);
     mr_object_close(view.object);
     if (view.fd >= 0)
         close(view.fd);
-    return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
+    return rc < 0 ? mr_file_error(catalog, index, -rc, error) : status;
 }
 
 static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index,

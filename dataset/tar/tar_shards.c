@@ -94,9 +94,9 @@ static mr_status add_pattern(struct expansion *expansion, const char *text, mr_e
         status = mr_url_check(plain, error);
     if (status == MR_OK && is_url && is_glob)
         status = mr_error_set(error, MR_ERR_INVALID,
-                              "'%.400s' of the dataset has a * or [, and a server is not asked for "
+                              "'%.*s' of the dataset has a * or [, and a server is not asked for "
                               "names; write {000..099}, or %%2A and %%5B for these bytes",
-                              text);
+                              (int)mr_url_shown_len(plain), plain);
     if (status == MR_OK)
         status = is_glob ? add_glob(expansion, text, error) : add_path(expansion, plain, error);
     free(plain);

@@ -249,11 +249,33 @@ static void what_cannot_be_opened_is_named_without_its_query(void **state)
 {
     (void)state;
     expect_open_error("tar:%s/missing.tar%%3Fsig=secret", "/missing.tar: HTTP 404 Not Found");
-    expect_open_error("tar:%s/t-0*.tar", "a server is not asked for names");
+    expect_open_error("tar:%s/t-0*.tar%%3Fsig=secret", "a server is not asked for names");
     expect_open_error("tar:http://secret@host/t.tar%s", "has a user or a password");
     expect_open_error("pack:%s/none", "/none/index: HTTP 404 Not Found");
     expect_open_error("pack:%s/none%%3Fsig=secret", "which has no query");
     expect_open_error("imagefolder:%s/a%%3Fsig=secret", "is a URL that imagefolder does not read");
+}
+
+static void headers_of_images_are_read_by_two_requests(void **state)
+{
+    (void)state;
+    mr_dataset *local = open_shards(folder), *remote = open_shards(mr_test_http_url(server));
+    for (int64_t i = 0; i < N_SHARDS * N_EACH; i += 9) {
+        mr_sample_info x = MR_SAMPLE_INFO_INIT, y = MR_SAMPLE_INFO_INIT;
+        uint64_t before = mr_test_http_n_requests(server);
+        assert_int_equal(mr_dataset_inspect(local, i, &x, NULL), MR_OK);
+        assert_int_equal(mr_dataset_inspect(remote, i, &y, NULL), MR_OK);
+        assert_memory_equal(&x, &y, sizeof x);
+        assert_int_equal(mr_test_http_n_requests(server) - before, 2);
+    }
+    fault = MR_TEST_HTTP_FORBIDDEN;
+    one_in = 1;
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    mr_error error;
+    assert_int_equal(mr_dataset_inspect(remote, 0, &info, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "/t-00.tar: HTTP 403 Forbidden"));
+    mr_dataset_destroy(local);
+    mr_dataset_destroy(remote);
 }
 
 static void a_position_continues_with_local_shards(void **state)
@@ -295,6 +317,7 @@ int main(void)
         T(a_replaced_shard_is_an_error_that_names_it),
         T(what_the_server_refuses_is_a_damaged_sample_with_its_answer),
         T(what_cannot_be_opened_is_named_without_its_query),
+        T(headers_of_images_are_read_by_two_requests),
         T(a_position_continues_with_local_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
