@@ -119,7 +119,10 @@ static void compare_archive(size_t len)
     archive_read_support_format_tar(comparison.archive);
     assert_int_equal(archive_read_open_memory(comparison.archive, archive_bytes, len), ARCHIVE_OK);
     struct mr_tar_file *file = calloc(1, sizeof *file);
+    uint8_t window[MR_TAR_WINDOW];
     assert_non_null(file);
+    file->window = window;
+    file->window_size = sizeof window;
     file->fd = memfd_create("archive", MFD_CLOEXEC);
     file->shown = "archive";
     file->size = len;

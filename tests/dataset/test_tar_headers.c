@@ -55,7 +55,10 @@ static mr_status scan_shard(mr_error *error)
 {
     struct mr_tar_events events = {.member = report_member, .gap = report_gap};
     struct mr_tar_file *file = calloc(1, sizeof *file);
+    uint8_t window[MR_TAR_WINDOW];
     assert_non_null(file);
+    file->window = window;
+    file->window_size = sizeof window;
     file->fd = memfd_create("shard", MFD_CLOEXEC);
     file->shown = "shard";
     file->size = shard.len;

@@ -93,10 +93,13 @@ static void try_shard(const uint8_t *bytes, size_t len)
     require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len,
             "cannot write the shard");
     struct mr_tar_file *file = calloc(1, sizeof *file);
+    uint8_t window[MR_TAR_WINDOW];
     struct mr_tar_group *group;
     struct mr_tar_samples samples = {0};
     mr_error error = {0};
     require(file != NULL, "out of memory");
+    file->window = window;
+    file->window_size = sizeof window;
     file->fd = fd;
     file->shown = "fuzz";
     file->size = len;
