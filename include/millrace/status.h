@@ -196,7 +196,7 @@ MR_API uint32_t mr_version_number(void);
 
 /**
  * Features of the linked library in one line, for example "io_uring jpeg png bmp ppm tiff webp voc
- * coco no-cuda".
+ * coco libdeflate no-cuda".
  */
 MR_API const char *mr_features(void);
 

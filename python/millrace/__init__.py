@@ -44,7 +44,7 @@ from ._transform import Transform, explain
 
 
 def features() -> str:
-    """The library's features: "io_uring jpeg png bmp ppm tiff webp voc coco no-cuda"."""
+    """In one line, as "io_uring jpeg png bmp ppm tiff webp voc coco libdeflate no-cuda"."""
     return _lib.mr_features().decode()
 
 

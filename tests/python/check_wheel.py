@@ -17,7 +17,7 @@ MAX_BYTES = 15_000_000
 LIBRARY = "millrace/lib/libmillrace.so.0"
 COMMAND = "millrace/bin/millrace"
 HELPER = "millrace/libexec/millrace/millrace-worker"
-FEATURES = b"io_uring jpeg png bmp ppm tiff webp voc coco "
+FEATURES = b"io_uring jpeg png bmp ppm tiff webp voc coco libdeflate "
 # The parts of the C library. Everything else would have to be on the user's machine.
 MAY_NEED = {
     "libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"
