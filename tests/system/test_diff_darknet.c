@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The code that examples/darknet.diff adds to darknet, with the few types and functions of darknet
- * that it uses. Rows are planar floats and one-hot truth, and an epoch has each image once although
- * the network's size changes during it (net->random).
+ * The code that examples/darknet.diff adds to darknet, with darknet's types from darknet_double.h
+ * and the few functions that it uses. Rows are planar floats and one-hot truth, and an epoch has
+ * each image once although the network's size changes during it (net->random).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,27 +13,12 @@
 
 #include <cmocka.h>
 
+#include "tests/system/darknet_double.h"
+
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
 
 /* ---- darknet's ---- */
-
-typedef struct matrix {
-    int rows, cols;
-    float **vals;
-} matrix;
-
-typedef struct data {
-    int w, h;
-    matrix X;
-    matrix y;
-    int shallow;
-} data;
-
-typedef struct load_args {
-    int n, w, h, min, max, size, classes;
-    float aspect, saturation, exposure, hue;
-} load_args;
 
 typedef struct image {
     int w, h, c;
