@@ -24,8 +24,9 @@ list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)
 
 set(mr_objects "")
-foreach(room base sampler dataset_worker remote dataset transforms pinned devices packer packs
-        cache_worker cache loader)
+set(mr_rooms base sampler dataset_worker remote dataset transforms pinned devices packer packs
+             cache_worker cache loader)
+foreach(room ${mr_rooms})
   list(APPEND mr_objects $<TARGET_OBJECTS:mr_${room}>)
 endforeach()
 set(mr_dist_objects "")
