@@ -18,7 +18,7 @@
 const struct mr_kind mr_kinds[] = {
     {.name = "imagefolder", .open = mr_imagefolder_open},
     {.name = "cifar10", .open = mr_records_open_cifar10},
-    {.name = "list", .open = mr_list_open},
+    {.name = "list", .remote = true, .open = mr_list_open},
     {.name = "ranges", .open = mr_ranges_open},
     {.name = "records", .many_paths = true, .open = mr_records_open},
     {.name = "pack", .remote = true, .open = mr_pack_open},

@@ -24,6 +24,8 @@
 #include "dataset/spec.h"
 #include "dataset/list_line.h"
 #include "dataset/catalog_build.h"
+#include "dataset/remote/object.h"
+#include "dataset/remote/url.h"
 
 /* A larger list is not copied: a copy takes time, and ranks share the pages of the file. */
 enum { COPY_BYTES = 8 << 20 };
@@ -37,6 +39,7 @@ struct scan {
     locale_t c_locale;
     mr_dtype dtype; /* MR_DTYPE_DEFAULT: derived from the labels */
     const struct mr_extra_list *extra;
+    bool has_url; /* a path is a URL */
     uint64_t n_lines;
     struct mr_label_form form; /* of all lines; n is the count of the first line */
     uint64_t huge_line;        /* the first line with an integer beyond int64 */
@@ -50,22 +53,9 @@ static mr_status fail_line(const struct scan *scan, uint64_t number, mr_error *e
                         number + scan->line_shift, what);
 }
 
-static int check_any_path(const struct mr_list_line *line)
+static bool is_url(const struct mr_list_line *line)
 {
-    char path[MR_CATALOG_PATH];
-    return mr_list_line_path(line, path);
-}
-
-/*
- * Most paths need no unescaping and no copy: they have no backslash, are not empty and not too
- * long.
- */
-static int check_path(const struct mr_list_line *line)
-{
-    if (line->path_len > 0 && line->path_len < MR_CATALOG_PATH &&
-        !memchr(line->path, '\\', line->path_len) && !memchr(line->path, '\0', line->path_len))
-        return 0;
-    return check_any_path(line);
+    return line->path_len >= strlen("https://") && mr_url_is(line->path);
 }
 
 static mr_status fail_path(const struct scan *scan, int rc, mr_error *error)
@@ -77,9 +67,34 @@ static mr_status fail_path(const struct scan *scan, int rc, mr_error *error)
             : "the path is empty, or has a zero byte, or a backslash not followed by t, n or \\");
 }
 
+static mr_status check_any_path(struct scan *scan, const struct mr_list_line *line, mr_error *error)
+{
+    char path[MR_CATALOG_PATH];
+    mr_error wrong;
+    int rc = mr_list_line_path(line, path);
+    if (rc < 0)
+        return fail_path(scan, rc, error);
+    if (!mr_url_is(path))
+        return MR_OK;
+    scan->has_url = true;
+    return mr_url_check(path, &wrong) == MR_OK ? MR_OK
+                                               : fail_line(scan, scan->n_lines, error, wrong.text);
+}
+
+/*
+ * Most paths need no unescaping and no copy: they have no backslash, are not empty, not too long
+ * and no URLs.
+ */
+static mr_status check_path(struct scan *scan, const struct mr_list_line *line, mr_error *error)
+{
+    if (line->path_len > 0 && line->path_len < MR_CATALOG_PATH && !is_url(line) &&
+        !memchr(line->path, '\\', line->path_len) && !memchr(line->path, '\0', line->path_len))
+        return MR_OK;
+    return check_any_path(scan, line, error);
+}
+
 /* A path after the label may be empty: the sample does not have this member. */
-static mr_status check_further(const struct scan *scan, const struct mr_list_line *line,
-                               mr_error *error)
+static mr_status check_further(struct scan *scan, const struct mr_list_line *line, mr_error *error)
 {
     struct mr_list_line further;
     uint64_t n = mr_list_line_n_further(line);
@@ -88,12 +103,10 @@ static mr_status check_further(const struct scan *scan, const struct mr_list_lin
                             "%s:%" PRIu64 ": the line has %" PRIu64
                             " further paths, the key extra names %" PRIu32,
                             scan->path, scan->n_lines + scan->line_shift, n, scan->extra->n);
-    for (uint64_t k = 0; k < n && mr_list_line_further(line, k, &further); k++) {
-        int rc = further.path_len > 0 ? check_any_path(&further) : 0;
-        if (rc < 0)
-            return fail_path(scan, rc, error);
-    }
-    return MR_OK;
+    mr_status status = MR_OK;
+    for (uint64_t k = 0; status == MR_OK && k < n && mr_list_line_further(line, k, &further); k++)
+        status = further.path_len > 0 ? check_any_path(scan, &further, error) : MR_OK;
+    return status;
 }
 
 static mr_status check_label(struct scan *scan, const struct mr_list_line *line, mr_error *error)
@@ -138,11 +151,9 @@ static mr_status check_line(struct scan *scan, const char *text, size_t len, voi
     if (!mr_list_line_split(text, len, &line))
         return fail_line(scan, scan->n_lines, error,
                          len ? "no tab between path and label" : "the line is empty");
-    int rc = check_path(&line);
-    if (rc < 0)
-        return fail_path(scan, rc, error);
-    mr_status status =
-        line.further || scan->extra->n > 0 ? check_further(scan, &line, error) : MR_OK;
+    mr_status status = check_path(scan, &line, error);
+    if (status == MR_OK && (line.further || scan->extra->n > 0))
+        status = check_further(scan, &line, error);
     if (status == MR_OK)
         status = check_label(scan, &line, error);
     if (status < 0 || scan->dtype == MR_DTYPE_DEFAULT)
@@ -236,6 +247,8 @@ static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *bui
         return status;
     builder->header.n_samples = builder->header.n_files = scan->n_lines;
     builder->header.names_file_bytes = scan->len;
+    if (scan->has_url || mr_url_is((char *)builder->sections[MR_SECTION_ABSOLUTE].data))
+        builder->header.is_remote = 1;
     mr_extra_declare(scan->extra, &builder->header.kind);
     return mr_catalog_builder_finish(builder, fd_out, error);
 }
@@ -271,6 +284,19 @@ static mr_status read_into(int copy, int list, const char *path, size_t len, mr_
     rc = mr_shared_memory_seal_content(copy);
     return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "cannot seal the copy of the list %s", path)
                   : MR_OK;
+}
+
+/* Load a list from its URL into shared memory. */
+static mr_status load_list(const char *url, int *fd_out, size_t *len_out, mr_error *error)
+{
+    struct mr_object *object;
+    mr_status status = mr_object_open(url, &object, error);
+    if (status < 0)
+        return status;
+    *len_out = (size_t)mr_object_version(object)->size;
+    status = mr_object_load(object, "millrace-list", fd_out, error);
+    mr_object_close(object);
+    return status;
 }
 
 /* Copy a small list and replace its descriptor, so later changes of the file have no effect. */
@@ -367,14 +393,19 @@ mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options,
                        int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     (void)options;
-    const char *path = spec->paths[0];
+    char *path = spec->paths[0];
     struct mr_extra_list extra;
     mr_dtype dtype;
+    int *list = &fds_out[MR_CATALOG_FD_NAMES];
     size_t len = 0;
+    bool is_remote = mr_url_is(path);
     mr_status status = take_keys(spec, &dtype, &extra, error);
     if (status == MR_OK)
-        status = open_list(path, &fds_out[MR_CATALOG_FD_NAMES], &len, error);
-    if (status == MR_OK)
-        status = copy_list(path, len, &fds_out[MR_CATALOG_FD_NAMES], error);
+        status =
+            is_remote ? load_list(path, list, &len, error) : open_list(path, list, &len, error);
+    if (status == MR_OK && !is_remote)
+        status = copy_list(path, len, list, error);
+    if (is_remote) /* neither messages nor the URLs of samples have the list's query */
+        path[mr_url_shown_len(path)] = '\0';
     return status == MR_OK ? mr_list_scan_beside(path, len, dtype, &extra, fds_out, error) : status;
 }

@@ -20,6 +20,7 @@
 #include "dataset/list.h"
 #include "base/regular_file.h"
 #include "dataset/list_line.h"
+#include "dataset/remote/url.h"
 
 struct output {
     const char *path;      /* of the list */
@@ -69,7 +70,7 @@ static void write_path(const struct output *output, const char *root, const char
     const char *rest = path[0] == '/' ? path_below(path, output->folder) : NULL;
     if (rest) {
         write_relative(output->file, "", rest);
-    } else if (path[0] == '/') {
+    } else if (path[0] == '/' || mr_url_is(path)) {
         put_escaped(output->file, path);
     } else if (strcmp(root, output->folder) == 0) {
         write_relative(output->file, "", path);
@@ -90,6 +91,14 @@ static void end_line(FILE *file, const char *last)
     if (len > 0 && last[len - 1] == '\r')
         putc_unlocked('\r', file);
     putc_unlocked('\n', file);
+}
+
+/* The URL of a file that has one, the path of any other. */
+static int find_path(const struct mr_catalog *catalog, uint64_t file,
+                     char path_out[MR_CATALOG_PATH])
+{
+    int rc = mr_catalog_is_remote(catalog) ? mr_catalog_url(catalog, file, path_out) : -ENOENT;
+    return rc == -ENOENT ? mr_catalog_path(catalog, file, path_out) : rc;
 }
 
 static mr_status fail_path(int64_t index, int rc, mr_error *error)
@@ -127,7 +136,7 @@ static mr_status write_members(const struct output *output, const struct mr_cata
     mr_catalog_members(catalog, index, members);
     for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
         path[0] = '\0';
-        int rc = members[k].len > 0 ? mr_catalog_path(catalog, members[k].file, path) : 0;
+        int rc = members[k].len > 0 ? find_path(catalog, members[k].file, path) : 0;
         if (rc < 0)
             return fail_path(index, rc, error);
         putc_unlocked('\t', output->file);
@@ -144,7 +153,7 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
                               int64_t index, mr_error *error)
 {
     char path[MR_CATALOG_PATH];
-    int rc = mr_catalog_path(catalog, (uint64_t)index, path);
+    int rc = find_path(catalog, (uint64_t)index, path);
     if (rc < 0)
         return fail_path(index, rc, error);
     write_path(output, mr_catalog_absolute_root(catalog), path);

@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,11 +131,12 @@ static void order_and_bits_are_those_of_local_shards(void **state)
     mr_dataset *local = open_shards(folder);
     struct mr_test_epoch wanted = run(local, &o, "pread");
     o.reader = MR_READER_AUTO;
+    mr_dataset *first = open_shards(mr_test_http_url(server));
+    uint64_t before = mr_test_http_n_requests(server);
+    mr_dataset *second = open_shards(mr_test_http_url(server));
+    assert_int_equal(mr_test_http_n_requests(server) - before, N_SHARDS); /* no header is read */
     for (int opened = 0; opened < 2; opened++) {
-        uint64_t before = mr_test_http_n_requests(server);
-        mr_dataset *remote = open_shards(mr_test_http_url(server));
-        if (opened == 1) /* the headers are not read again */
-            assert_int_equal(mr_test_http_n_requests(server) - before, N_SHARDS);
+        mr_dataset *remote = opened == 0 ? first : second;
         for (uint32_t start = MR_START_EXEC; start <= MR_START_THREAD; start++) {
             o.start = start;
             expect_same(remote, &wanted, &o);
@@ -143,6 +145,73 @@ static void order_and_bits_are_those_of_local_shards(void **state)
         o.num_workers = MR_NO_WORKERS;
         expect_same(remote, &wanted, &o);
         o.num_workers = 2;
+        mr_dataset_destroy(remote);
+    }
+    mr_test_epoch_free(&wanted);
+    mr_dataset_destroy(local);
+}
+
+/*
+ * Write a list of all images. Of each three lines, n_urls begin with the URL of a server and end
+ * with a query, the others are relative paths.
+ */
+static void write_list(const char *name, int n_urls)
+{
+    static char text[N_SHARDS * N_EACH * 128];
+    size_t len = 0;
+    for (int i = 0; i < N_SHARDS * N_EACH; i++) {
+        bool is_url = i % 3 < n_urls;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%si %03d.jpg%s\t%d\n",
+                                is_url ? mr_test_http_url(server) : "", is_url ? "/" : "", i,
+                                is_url ? "?sig=secret" : "", i * 7);
+    }
+    mr_test_folder_write(folder, name, text, len);
+}
+
+static void write_images(void)
+{
+    char name[64];
+    for (int i = 0; i < N_SHARDS * N_EACH; i++) {
+        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){
+            .width = 60 + (uint32_t)i, .height = 200 - (uint32_t)i, .seed = 7 + (uint32_t)i});
+        snprintf(name, sizeof name, "i %03d.jpg", i);
+        mr_test_folder_write(folder, name, image.bytes, image.len);
+        mr_test_image_free(&image);
+    }
+}
+
+static mr_dataset *open_list(const char *root, const char *name)
+{
+    char spec[4200];
+    snprintf(spec, sizeof spec, "list:%s/%s", root, name);
+    return mr_test_dataset(spec);
+}
+
+static void lists_give_the_same_bits_wherever_they_and_their_files_are(void **state)
+{
+    (void)state;
+    const char *roots[] = {folder, folder, mr_test_http_url(server), mr_test_http_url(server),
+                           folder};
+    const char *names[] = {"mixed", "urls", "paths", "mixed%3Fsig=secret", "saved"};
+    char path[4200];
+    mr_error error;
+    mr_loader_options o = base_options();
+    write_images();
+    write_list("paths", 0);
+    write_list("mixed", 1);
+    write_list("urls", 3);
+    o.reader = MR_READER_PREAD;
+    mr_dataset *local = open_list(folder, "paths");
+    struct mr_test_epoch wanted = run(local, &o, "pread");
+    o.reader = MR_READER_AUTO;
+    for (int i = 0; i < 5; i++) {
+        one_in = i == 1 ? 3 : 0; /* with faults too */
+        mr_dataset *remote = open_list(roots[i], names[i]);
+        expect_same(remote, &wanted, &o);
+        one_in = 0;
+        snprintf(path, sizeof path, "%s/saved", folder);
+        if (mr_dataset_save_list(remote, path, &error) != MR_OK)
+            fail_msg("%s", error.text);
         mr_dataset_destroy(remote);
     }
     mr_test_epoch_free(&wanted);
@@ -278,6 +347,28 @@ static void headers_of_images_are_read_by_two_requests(void **state)
     mr_dataset_destroy(remote);
 }
 
+static void what_is_wrong_with_a_list_names_its_url_or_line(void **state)
+{
+    (void)state;
+    static const char user[] = "a.jpg\t1\nhttp://secret@host/a.jpg\t1\n";
+    char text[200], wanted[200];
+    mr_loader_options o = base_options();
+    expect_open_error("list:%s/none%%3Fsig=secret", "/none: HTTP 404 Not Found");
+    mr_test_folder_write(folder, "user", user, strlen(user));
+    expect_open_error("list:%s/user%%3Fsig=secret", "/user:2: a URL of the dataset has a user");
+    snprintf(text, sizeof text, "%s/none.jpg?sig=secret\t1\n", mr_test_http_url(server));
+    mr_test_folder_write(folder, "missing", text, strlen(text));
+    mr_dataset *dataset = open_list(folder, "missing");
+    struct mr_test_epoch epoch = run(dataset, &o, "http");
+    assert_int_equal(epoch.first_error.status, MR_ERR_DAMAGED);
+    snprintf(wanted, sizeof wanted, "%s/none.jpg (index 0): HTTP 404 Not Found",
+             mr_test_http_url(server));
+    if (!strstr(epoch.first_error.text, wanted))
+        fail_msg("'%s' is not in '%s'", wanted, epoch.first_error.text);
+    mr_test_epoch_free(&epoch);
+    mr_dataset_destroy(dataset);
+}
+
 static void a_position_continues_with_local_shards(void **state)
 {
     (void)state;
@@ -312,12 +403,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(order_and_bits_are_those_of_local_shards),
+        T(lists_give_the_same_bits_wherever_they_and_their_files_are),
         T(packs_give_the_same_bits_from_the_same_bytes),
         T(bits_are_the_same_while_the_server_misbehaves),
         T(a_replaced_shard_is_an_error_that_names_it),
         T(what_the_server_refuses_is_a_damaged_sample_with_its_answer),
         T(what_cannot_be_opened_is_named_without_its_query),
         T(headers_of_images_are_read_by_two_requests),
+        T(what_is_wrong_with_a_list_names_its_url_or_line),
         T(a_position_continues_with_local_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
