@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files of a wheel in addition to the package's own: the library in millrace/lib, the command in
-# millrace/bin, the worker helper for machines where programs cannot be started from memory, and the
-# licences of the linked libraries (MILLRACE_LICENSES, a folder).
+# millrace/bin, the worker helpers for machines where programs cannot be started from memory, and
+# the licences of the linked libraries (MILLRACE_LICENSES, a folder).
 #
 # Invariant: a wheel cannot have symbolic links, so the library's file has the name that the package
 # opens.
@@ -13,6 +13,10 @@ install(TARGETS millrace_shared LIBRARY DESTINATION millrace/lib COMPONENT pytho
 install(TARGETS millrace RUNTIME DESTINATION millrace/bin COMPONENT python)
 install(PROGRAMS ${MR_WORKER_IMAGE} DESTINATION millrace/libexec/millrace COMPONENT python
         RENAME millrace-worker)
+if(MR_REMOTE_WORKER_IMAGE)
+  install(PROGRAMS ${MR_REMOTE_WORKER_IMAGE} DESTINATION millrace/libexec/millrace
+          COMPONENT python RENAME millrace-worker-remote)
+endif()
 if(MILLRACE_LICENSES)
   install(DIRECTORY ${MILLRACE_LICENSES}/ DESTINATION millrace/licenses COMPONENT python)
 endif()
