@@ -4,6 +4,7 @@
  * kind of worker and while the server misbehaves.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -369,6 +370,44 @@ static void what_is_wrong_with_a_list_names_its_url_or_line(void **state)
     mr_dataset_destroy(dataset);
 }
 
+/* All workers die while their answers arrive. */
+static void killed_workers_change_no_bit(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options();
+    o.read_ahead = 8;
+    mr_dataset *local = open_shards(folder), *remote = open_shards(mr_test_http_url(server));
+    struct mr_test_epoch wanted, epoch;
+    mr_loader *from_local = mr_test_loader(local, "train:48", &o), *loader;
+    mr_batch *batch;
+    assert_int_equal(mr_loader_next(from_local, MR_FOREVER, &batch), MR_OK);
+    mr_batch_release(batch);
+    wanted = mr_test_epoch_rest(from_local);
+    fault = MR_TEST_HTTP_SLOW;
+    one_in = 1;
+    loader = mr_test_loader(remote, "train:48", &o);
+    assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
+    mr_batch_release(batch);
+    int64_t pids[2];
+    uint32_t n = mr_loader_worker_pids(loader, pids, 2);
+    assert_int_equal(n, 2);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(kill((pid_t)pids[i], SIGKILL), 0);
+    epoch = mr_test_epoch_rest(loader);
+    if (epoch.status != MR_END || epoch.n_failures > 0)
+        fail_msg("%s", epoch.first_error.text);
+    assert_true(epoch.n_samples == wanted.n_samples && epoch.digest == wanted.digest);
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    mr_loader_get_stats(loader, &stats);
+    assert_int_equal(stats.n_deaths, 2);
+    mr_test_epoch_free(&wanted);
+    mr_test_epoch_free(&epoch);
+    mr_loader_destroy(from_local);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(local);
+    mr_dataset_destroy(remote);
+}
+
 static void a_position_continues_with_local_shards(void **state)
 {
     (void)state;
@@ -411,6 +450,7 @@ int main(void)
         T(what_cannot_be_opened_is_named_without_its_query),
         T(headers_of_images_are_read_by_two_requests),
         T(what_is_wrong_with_a_list_names_its_url_or_line),
+        T(killed_workers_change_no_bit),
         T(a_position_continues_with_local_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
