@@ -461,9 +461,10 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
     /* the plans of what workers write, then those of the finished rows */
     uint32_t n_views = mr_transform_n_views(transform);
     size_t bytes = 2 * n_views * sizeof(struct mr_plan);
-    struct mr_plan *plans = malloc(bytes), *mixed = plans + n_views;
+    struct mr_plan *plans = malloc(bytes);
     if (!plans)
         return mr_error_memory(error, bytes);
+    struct mr_plan *mixed = plans + n_views;
     mr_status status = mr_plan_split_compile(host, loader->dataset, transform, plans, mixed, error);
     if (status == MR_OK)
         status = make_sampler(host, loader->dataset, plans, error);
