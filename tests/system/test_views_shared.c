@@ -167,17 +167,8 @@ static void the_long_form_reads_back(void **state)
 
 static void expect_refused(const char *text, const char *words)
 {
-    mr_transform *transform = NULL;
-    mr_loader *loader;
-    mr_error error = {0};
-    mr_dataset *dataset = views_open(0);
     mr_loader_options o = views_options(MR_NO_WORKERS);
-    mr_status status = mr_transform_parse(text, &transform, &error);
-    if (status == MR_OK)
-        status = mr_loader_create(dataset, transform, &o, &loader, &error);
-    assert_error(status, MR_ERR_INVALID, &error, words);
-    mr_transform_destroy(transform);
-    mr_dataset_destroy(dataset);
+    views_expect_refused(text, &o, words);
 }
 
 static void what_cannot_be_shared_is_refused_by_name(void **state)

@@ -165,6 +165,21 @@ void views_give_back(struct views_taken *t)
     mr_dataset_destroy(t->dataset);
 }
 
+void views_expect_refused(const char *transform, const mr_loader_options *options,
+                          const char *words)
+{
+    mr_transform *parsed = NULL;
+    mr_loader *loader;
+    mr_error error = {0};
+    mr_dataset *dataset = views_open(0);
+    mr_status status = mr_transform_parse(transform, &parsed, &error);
+    if (status == MR_OK)
+        status = mr_loader_create(dataset, parsed, options, &loader, &error);
+    assert_error(status, MR_ERR_INVALID, &error, words);
+    mr_transform_destroy(parsed);
+    mr_dataset_destroy(dataset);
+}
+
 const uint8_t *views_picture(const struct views_taken *t, const char *name, int64_t row, int64_t k,
                              size_t *len_out)
 {

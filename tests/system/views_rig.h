@@ -46,6 +46,10 @@ struct views_taken views_take_plain(const char *transform);
 struct views_taken views_take_alone(const char *name, int64_t k, const char *recipe);
 void views_give_back(struct views_taken *taken);
 
+/* The text is refused, by itself or with these options, with an error that has the words. */
+void views_expect_refused(const char *transform, const mr_loader_options *options,
+                          const char *words);
+
 /*
  * Picture k of a row of the array with that name, or the row if k is negative. *len_out: its bytes.
  */
