@@ -211,7 +211,8 @@ endforeach()
 # Documents are installed with their paths in the tree, because they link to each other.
 # libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset dataset/annotations dataset/remote dataset/tar
+foreach(room base sampler dataset dataset/annotations dataset/remote
+        dataset/remote/stores dataset/tar
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
         transforms/masks transforms/mixing transforms/simd transforms/text transforms/views pinned
         packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo
