@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 
 import pytest
 
@@ -197,6 +198,43 @@ def test_datasets_without_the_wrapper_have_their_own_targets(voc, coco):
         expect_same(datasets.VOCDetection(voc, transform=transform), collate)
         expect_same(datasets.CocoDetection(*coco, transform=transform), collate)
         expect_same(datasets.CocoDetection(*coco, transform=transform), batch_size=1)
+
+
+def change(batch):
+    """A collate_fn that changes annotations in place."""
+    for _, target in batch:
+        for thing in target:
+            thing["area"] += 1
+            thing["bbox"][2] += thing["bbox"][0]
+            thing["segmentation"][0].append(1)
+    return collate(batch)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_changed_annotations_are_the_datasets_only_without_workers(coco, num_workers):
+    """As in torch, whose workers have copies."""
+    mine, theirs = (datasets.CocoDetection(*coco, transform=T.ToTensor()) for _ in range(2))
+    clean = json.dumps(mine.coco.dataset)
+    loaders = [kind(dataset, num_workers=num_workers, batch_size=4, collate_fn=change)
+               for kind, dataset in ((native, mine), (data.DataLoader, theirs))]
+    for _ in range(2):
+        assert_same(*map(list, loaders))
+    assert (json.dumps(mine.coco.dataset) == clean) == (num_workers == 1)
+    assert mine.coco.dataset == theirs.coco.dataset
+
+
+@needs_v2
+def test_voc_may_have_any_number_of_boxes(voc, tmp_path):
+    """The shortest objects, more than a loader has room for by default."""
+    root = shutil.copytree(voc, tmp_path / "voc")
+    path = sorted((root / "VOCdevkit/VOC2012/Annotations").iterdir())[0]
+    thing = ("<object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>5</xmax>"
+             "<ymax>9</ymax></bndbox></object>")
+    path.write_text(f"<annotation>{thing * 3000}</annotation>")
+    dataset = wrap(datasets.VOCDetection(root, transforms=to_floats()))
+    expect_same(dataset, collate)
+    path.write_text(f"<annotation>{thing * 12000}</annotation>")
+    expect_fallback(dataset, "with a target of more than 1048576 bytes")
 
 
 @needs_v2

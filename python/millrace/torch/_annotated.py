@@ -8,11 +8,11 @@ list of annotations that CocoDetection has without the wrapper, are made by the 
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import math
 import os
+import pickle
 from typing import Any, Iterable, Iterator
 from urllib.parse import quote
 
@@ -33,6 +33,9 @@ tv_tensors = find_module("torchvision.tv_tensors")
 _Wrapper = getattr(find_module("torchvision.tv_tensors._dataset_wrapper"),
                    "VisionDatasetTVTensorWrapper", None)
 _KINDS = (datasets.VOCSegmentation, datasets.VOCDetection, datasets.CocoDetection)
+# An object of VOC's XML has at least so many bytes: its tags, a name and four digits.
+_OBJECT_BYTES = 100
+_MOST_BYTES = {"detection": 1 << 20, "segmentation": 1 << 22}  # of a file that the library reads
 _NO_MASKS = ("masks of COCO's segmentations, which millrace does not draw: target_keys="
              "['image_id', 'boxes', 'labels'] is native")
 
@@ -126,6 +129,10 @@ class Annotated:
         needs(list(zip(inner.images, inner.targets)) == own,
               f"{type(inner).__name__} with other files than those of its folder")
         task = "segmentation" if kind is datasets.VOCSegmentation else "detection"
+        n_bytes = max(map(os.path.getsize, filter(os.path.exists, inner.targets)), default=0)
+        needs(n_bytes <= _MOST_BYTES[task], f"{type(inner).__name__} with a target of more than "
+              f"{_MOST_BYTES[task]} bytes")
+        self._most_boxes = max(1, n_bytes // _OBJECT_BYTES)
         native = Dataset(f"voc:{_quote(folder)}?set={_quote(inner.image_set)}&task={task}")
         places = {os.path.splitext(os.path.basename(native.name(i)))[0]: i
                   for i in range(len(native))}
@@ -198,7 +205,7 @@ class Annotated:
     def options(self, recipe: Recipe, collate: Any) -> dict[str, Any]:
         """Options of the native loader."""
         options: dict[str, Any] = {}
-        if self.keys and self.kind is datasets.CocoDetection:
+        if self.keys:
             options["max_boxes"] = self._most_boxes
         if recipe.has_size:
             return options
@@ -218,8 +225,9 @@ class Annotated:
         heads = (self.native.inspect(i) for i in range(len(self.native)))
         return {(head["height"], head["width"]) for head in heads}
 
-    def collate(self, batch: Batch, recipe: Recipe, collate: Any) -> Any:
-        """The batch as the program gets it."""
+    def collate(self, batch: Batch, recipe: Recipe, collate: Any, copies: bool) -> Any:
+        """The batch as the program gets it. copies: annotations are copied, as torch's workers
+        copy them. Without workers torch too gives the dataset's own lists."""
         images = torch.from_dlpack(batch.image)
         if self._has_masks and images.ndim > 1 and (collate is default_collate or _pads(collate)):
             masks = torch.from_dlpack(batch["mask_image"])
@@ -233,18 +241,18 @@ class Annotated:
         if recipe.is_image:
             rows = [tv_tensors.Image(row) for row in rows]
         if not self.is_joint:
-            targets = [self._load_target(label) for label in batch.label.tolist()]
+            targets = [self._load_target(label, copies) for label in batch.label.tolist()]
         elif self.keys:
             targets = list(self._make_boxes(batch, recipe, sizes))
         else:
             targets = self._make_masks(batch, recipe, sizes)
         return collate(list(zip(rows, targets)))
 
-    def _load_target(self, label: int) -> Any:
-        """What the object has beside the image. The dicts of COCO are copied, as torch's workers
-        copy them."""
+    def _load_target(self, label: int, copies: bool) -> Any:
+        """What the object has beside the image."""
         if self.kind is datasets.CocoDetection:
-            return list(map(copy.copy, self.inner._load_target(label)))
+            found = self.inner._load_target(label)
+            return pickle.loads(pickle.dumps(found)) if copies else found
         root = datasets.voc.ET_parse(self.inner.annotations[label]).getroot()
         return self.inner.parse_voc_xml(root)
 
@@ -275,7 +283,7 @@ class Annotated:
                 target["labels"] = labels[first:end]
             rest = self.keys - {"image_id", "boxes", "labels"}
             if rest:
-                found = self.inner._load_target(i)
+                found = self._load_target(i, True)  # v2's transforms copy them too
                 target.update((key, [thing[key] for thing in found]) for key in rest)
             yield target
 

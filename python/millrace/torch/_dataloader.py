@@ -380,7 +380,8 @@ class DataLoader(data.DataLoader[_T]):
         """The batch as the program gets it."""
         if self._source.annotated is not None:
             assert self._recipe is not None
-            made = self._source.annotated.collate(batch, self._recipe, self.collate_fn)
+            made = self._source.annotated.collate(batch, self._recipe, self.collate_fn,
+                                                  self.num_workers > 0)
             return pin_memory(made) if self._pins else made
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
         rows = {name: found.tolist() for name, found in find_members(batch).items()}
