@@ -216,13 +216,18 @@ int mr_catalog_url(const struct mr_catalog *catalog, uint64_t file, char url_out
     return rc == 0 ? mr_url_join(root, path, url_out, MR_CATALOG_PATH) : rc;
 }
 
-const struct mr_object_version *mr_catalog_version(const struct mr_catalog *catalog, uint64_t file)
+bool mr_catalog_version(const struct mr_catalog *catalog, uint64_t file,
+                        struct mr_object_version *version_out)
 {
     const struct mr_object_version *versions =
         mr_catalog_region_section(catalog, MR_SECTION_VERSIONS);
     uint64_t n = mr_catalog_region_len(catalog, MR_SECTION_VERSIONS) / sizeof *versions;
-    /* among remote files, a local one has size 0 */
-    return file < n && versions[file].size > 0 ? &versions[file] : NULL;
+    if (catalog->ops->version)
+        return catalog->ops->version(catalog, file, version_out);
+    if (file >= n || versions[file].size == 0) /* among remote files, a local one has size 0 */
+        return false;
+    *version_out = versions[file];
+    return true;
 }
 
 bool mr_catalog_may_lack(const struct mr_catalog *catalog, uint64_t file)

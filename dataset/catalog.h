@@ -82,8 +82,9 @@ bool mr_catalog_is_remote(const struct mr_catalog *catalog);
  * The URL of a file with its NUL. Returns 0; -ENOENT: the file is local; -ENAMETOOLONG.
  */
 int mr_catalog_url(const struct mr_catalog *catalog, uint64_t file, char url_out[MR_CATALOG_PATH]);
-/* The version of a remote file that the catalog was made from; NULL: any version is right. */
-const struct mr_object_version *mr_catalog_version(const struct mr_catalog *catalog, uint64_t file);
+/* The version of a remote file that the catalog was made from. False: any version is right. */
+bool mr_catalog_version(const struct mr_catalog *catalog, uint64_t file,
+                        struct mr_object_version *version_out);
 /* True if the file is that of a member that its sample may lack. It was found not to exist. */
 bool mr_catalog_may_lack(const struct mr_catalog *catalog, uint64_t file);
 /*

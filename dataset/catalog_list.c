@@ -94,6 +94,15 @@ static void find_members(const struct mr_catalog *catalog, int64_t index,
             (struct mr_extent){MR_FILE_CATALOG, starts[index], starts[index + 1] - starts[index]};
 }
 
+static bool find_version(const struct mr_catalog *catalog, uint64_t file,
+                         struct mr_object_version *version_out)
+{
+    struct mr_list_line line, field;
+    return file < catalog->header->n_files && find_line(catalog, file, &line) &&
+           mr_list_line_further(&line, catalog->header->kind.n_extra, &field) &&
+           mr_list_line_version(&field, version_out);
+}
+
 static bool may_lack(const struct mr_catalog *catalog, uint64_t file)
 {
     return catalog->header->may_lack && file >= catalog->header->n_files && file != MR_FILE_CATALOG;
@@ -125,6 +134,7 @@ const struct mr_catalog_ops mr_catalog_list_ops = {
     .members = find_members,
     .path = find_path,
     .may_lack = may_lack,
+    .version = find_version,
     .name = mr_catalog_region_file_name,
     .label = parse_label,
 };

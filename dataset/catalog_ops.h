@@ -63,6 +63,9 @@ struct mr_catalog_ops {
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
     /* NULL: a file that does not exist is damage. */
     bool (*may_lack)(const struct mr_catalog *catalog, uint64_t file);
+    /* NULL: the section VERSIONS has the versions. */
+    bool (*version)(const struct mr_catalog *catalog, uint64_t file,
+                    struct mr_object_version *version_out);
     /* NULL: any file at the path is accepted. */
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);

@@ -93,11 +93,18 @@ static mr_status check_path(struct scan *scan, const struct mr_list_line *line, 
     return check_any_path(scan, line, error);
 }
 
-/* A path after the label may be empty: the sample does not have this member. */
+/*
+ * A path after the label may be empty: the sample does not have this member. One field more than
+ * there are paths is the version of the image.
+ */
 static mr_status check_further(struct scan *scan, const struct mr_list_line *line, mr_error *error)
 {
     struct mr_list_line further;
+    struct mr_object_version version;
     uint64_t n = mr_list_line_n_further(line);
+    if (n == scan->extra->n + 1 && mr_list_line_further(line, n - 1, &further) &&
+        mr_list_line_version(&further, &version))
+        n--;
     if (n != scan->extra->n)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s:%" PRIu64 ": the line has %" PRIu64

@@ -58,6 +58,42 @@ bool mr_list_line_further(const struct mr_list_line *line, uint64_t k,
     return true;
 }
 
+/* In quotes, without control characters: it becomes a header of a request. */
+static bool is_etag(const char *text, size_t len)
+{
+    for (size_t i = 1; i + 1 < len; i++)
+        if ((unsigned char)text[i] <= ' ' || text[i] == '"' || text[i] == 0x7f)
+            return false;
+    return len >= 2 && text[0] == '"' && text[len - 1] == '"';
+}
+
+bool mr_list_line_version(const struct mr_list_line *field, struct mr_object_version *version_out)
+{
+    static const char size[] = "size=", etag[] = " etag=";
+    const char *at = field->path + strlen(size), *end = field->path + field->path_len;
+    struct mr_object_version version = {0};
+    if (field->path_len <= strlen(size) || memcmp(field->path, size, strlen(size)) != 0 ||
+        *at < '0' || *at > '9')
+        return false;
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (version.size > (INT64_MAX - 9) / 10)
+            return false;
+        version.size = version.size * 10 + (uint64_t)(*at - '0');
+    }
+    if (at < end) {
+        size_t len = (size_t)(end - at);
+        if (len <= strlen(etag) || memcmp(at, etag, strlen(etag)) != 0)
+            return false;
+        at += strlen(etag);
+        len -= strlen(etag);
+        if (len >= sizeof version.etag || !is_etag(at, len))
+            return false;
+        memcpy(version.etag, at, len);
+    }
+    *version_out = version;
+    return true;
+}
+
 static int unescape_char(char c)
 {
     switch (c) {

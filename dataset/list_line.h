@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line of a list file: path, tab, label, and a tab before each further path. Lines are parsed
- * when a list is opened, and again for each sample.
+ * One line of a list file: path, tab, label, and a tab before each further path and before the
+ * version of the image. Lines are parsed when a list is opened, and again for each sample.
  */
 #ifndef DATASET_LIST_LINE_H
 #define DATASET_LIST_LINE_H
@@ -42,7 +42,7 @@ int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_
  */
 size_t mr_list_line_write_path(const char *path, char *text_out);
 
-/* The number of further paths. */
+/* The number of further fields: paths, and the version if there is one. */
 uint64_t mr_list_line_n_further(const struct mr_list_line *line);
 /*
  * Find the k-th of them, which may be empty, and make it the path of *line_out. False if there are
@@ -50,6 +50,12 @@ uint64_t mr_list_line_n_further(const struct mr_list_line *line);
  */
 bool mr_list_line_further(const struct mr_list_line *line, uint64_t k,
                           struct mr_list_line *line_out);
+
+/*
+ * Parse a field that mr_list_line_further() has found as the version of an object, which is
+ * size=BYTES or size=BYTES etag="...", with a strong ETag. False if it is anything else.
+ */
+bool mr_list_line_version(const struct mr_list_line *field, struct mr_object_version *version_out);
 
 /* The form of a label: how many numbers it has, and which types can hold them. */
 struct mr_label_form {

@@ -127,10 +127,14 @@ static bool is_lacking(const struct mr_catalog *catalog, uint64_t file, const ch
            mr_catalog_may_lack(catalog, file);
 }
 
-/* Write the paths of the further members; an empty field for one that the sample lacks. */
+/*
+ * Write the paths of the further members; an empty field for one that the sample lacks. Then the
+ * version of the image, if line has one. NULL: the dataset is no list.
+ */
 static mr_status write_members(const struct output *output, const struct mr_catalog *catalog,
-                               int64_t index, mr_error *error)
+                               int64_t index, const struct mr_list_line *line, mr_error *error)
 {
+    struct mr_list_line field;
     char path[MR_CATALOG_PATH] = "";
     struct mr_extent members[MR_MAX_MEMBERS];
     mr_catalog_members(catalog, index, members);
@@ -144,6 +148,11 @@ static mr_status write_members(const struct output *output, const struct mr_cata
             path[0] = '\0';
         if (*path)
             write_path(output, mr_catalog_absolute_root(catalog), path);
+    }
+    if (line && mr_list_line_further(line, mr_catalog_kind(catalog)->n_extra, &field)) {
+        putc_unlocked('\t', output->file);
+        fwrite(field.path, 1, field.path_len, output->file);
+        path[0] = '\0';
     }
     end_line(output->file, path);
     return MR_OK;
@@ -161,7 +170,8 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
     struct mr_list_line line;
     struct mr_extent extent;
     int64_t label;
-    if (mr_catalog_list_line(catalog, index, &line)) {
+    bool is_list = mr_catalog_list_line(catalog, index, &line);
+    if (is_list) {
         fwrite(line.label, 1, line.label_len, output->file);
     } else {
         mr_status status = mr_catalog_label(catalog, index, &label, &extent, error);
@@ -169,7 +179,7 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
             return status;
         fprintf(output->file, "%" PRId64, label);
     }
-    return write_members(output, catalog, index, error);
+    return write_members(output, catalog, index, is_list ? &line : NULL, error);
 }
 
 static mr_status write_all(const struct output *output, const struct mr_catalog *catalog,

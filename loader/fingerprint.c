@@ -92,11 +92,12 @@ static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog
                       char path[MR_CATALOG_PATH])
 {
     struct stat st;
+    struct mr_object_version version;
     uint64_t n = mr_catalog_n_files(catalog);
     for (uint64_t i = 0; i < count_looks(n); i++) {
-        const struct mr_object_version *version = mr_catalog_version(catalog, spread_index(i, n));
-        uint64_t size = version ? version->size : UINT64_MAX;
-        if (!version && mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
+        bool is_known = mr_catalog_version(catalog, spread_index(i, n), &version);
+        uint64_t size = is_known ? version.size : UINT64_MAX;
+        if (!is_known && mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
             fstatat(mr_catalog_root(catalog), path, &st, 0) == 0)
             size = (uint64_t)st.st_size;
         mr_digest_add_u64(digest, size);

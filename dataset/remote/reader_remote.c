@@ -21,6 +21,7 @@ struct flight {
     struct mr_http_get get;
     struct mr_reader_part *part;
     char url[MR_CATALOG_PATH];
+    struct mr_object_version version;
 };
 
 struct remote {
@@ -60,14 +61,15 @@ static void fail(struct mr_reader *reader, struct mr_reader_part *part, mr_statu
     mr_reader_finish(reader, part, status, 0);
 }
 
-static struct mr_answer_wish make_wish(struct mr_reader *reader, const struct mr_reader_part *part)
+static struct mr_answer_wish make_wish(struct mr_reader *reader, const struct mr_reader_part *part,
+                                       struct mr_object_version *version)
 {
     const struct mr_extent *extent = &part->want->extent;
-    struct mr_answer_wish wish = {.offset = extent->offset,
-                                  .len = extent->len,
-                                  .max_bytes = part->want->max_bytes,
-                                  .version = mr_catalog_version(reader->catalog, extent->file)};
+    struct mr_answer_wish wish = {
+        .offset = extent->offset, .len = extent->len, .max_bytes = part->want->max_bytes};
     uint64_t end;
+    if (mr_catalog_version(reader->catalog, extent->file, version))
+        wish.version = version;
     /* no file has such an end, and the answer says where it ends */
     if (wish.len != MR_LEN_UNKNOWN &&
         (!mr_checked_add_u64(wish.offset, wish.len, &end) || end > INT64_MAX))
@@ -93,7 +95,7 @@ static void begin_remote(struct mr_reader *reader, struct mr_reader_part *part)
     } else {
         flight->part = part;
         flight->get = (struct mr_http_get){.url = flight->url,
-                                           .wish = make_wish(reader, part),
+                                           .wish = make_wish(reader, part, &flight->version),
                                            .reserve = reserve,
                                            .user = flight};
         mr_http_begin(remote->http, &flight->get);
@@ -110,7 +112,9 @@ static void end_get(struct mr_reader *reader, struct mr_http_get *get)
         mr_reader_finish(reader, part, mr_reader_fail_memory(reader, part, get->len), 0);
     else
         fail(reader, part, get->status, get->os_error,
-             get->os_error == ESTALE ? mr_file_words(ESTALE) : get->words);
+             get->os_error != ESTALE                   ? get->words
+             : mr_catalog_loose_files(reader->catalog) ? "the file changed since it was listed"
+                                                       : mr_file_words(ESTALE));
 }
 
 static void advance_remote(struct mr_reader *reader, bool wait)

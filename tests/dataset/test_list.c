@@ -137,6 +137,42 @@ static void the_spec_may_state_the_labels_dtype(void **state)
     expect_open_error(spec, MR_ERR_INVALID, "list has no key 'labels'");
 }
 
+static void a_field_after_the_paths_is_the_version_of_an_image(void **state)
+{
+    (void)state;
+    static const char text[] = "a\t1\tsize=7 etag=\"x-1\"\r\nb\t2\nc\t3\tsize=0\n";
+    static const char extra[] = "a\t1\tm\tsize=9\nb\t2\tsize=1\nc\t3\t\tsize=2 etag=\"\"\n";
+    struct mr_object_version version;
+    struct tree tree;
+    char spec[8300], path[MR_CATALOG_PATH];
+    tree_create(&tree);
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, sizeof text - 1));
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    assert_true(mr_catalog_version(catalog, 0, &version));
+    assert_int_equal(version.size, 7);
+    assert_string_equal(version.etag, "\"x-1\"");
+    assert_string_equal(version.modified, "");
+    assert_false(mr_catalog_version(catalog, 1, &version));
+    assert_true(mr_catalog_version(catalog, 2, &version));
+    assert_int_equal(version.size, 0);
+    assert_string_equal(version.etag, "");
+    mr_dataset_destroy(dataset);
+
+    snprintf(spec, sizeof spec, "%s?extra=mask:9", open_list(&tree, extra, sizeof extra - 1));
+    dataset = open_dataset(spec);
+    catalog = mr_dataset_catalog(dataset);
+    assert_true(mr_catalog_version(catalog, 0, &version));
+    assert_int_equal(version.size, 9);
+    assert_false(mr_catalog_version(catalog, 1, &version)); /* it is the path of the mask */
+    assert_int_equal(mr_catalog_path(catalog, 4, path), 0);
+    assert_string_equal(path, "size=1");
+    assert_false(mr_catalog_version(catalog, 4, &version));
+    assert_true(mr_catalog_version(catalog, 2, &version));
+    assert_string_equal(version.etag, "\"\"");
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 static void each_wrong_line_is_named(void **state)
 {
     (void)state;
@@ -159,6 +195,13 @@ static void each_wrong_line_is_named(void **state)
         CASE("a\t1\nb\tcat\n", "list.txt:2: the label is neither"),
         CASE("a\t1\nb\t0x10\n", "list.txt:2: the label is neither"),
         CASE("a\t1\t2\n", "list.txt:1: the line has 1 further paths, the key extra names 0"),
+        CASE("a\t1\tsize=\n", "list.txt:1: the line has 1 further paths"),
+        CASE("a\t1\tsize=1 etag=\n", "list.txt:1: the line has 1 further paths"),
+        CASE("a\t1\tsize=1 etag=\"\n", "list.txt:1: the line has 1 further paths"),
+        CASE("a\t1\tsize=1 etag=W/\"x\"\n", "list.txt:1: the line has 1 further paths"),
+        CASE("a\t1\tsize=1 etag=\"x\"y\"\n", "list.txt:1: the line has 1 further paths"),
+        CASE("a\t1\tsize=1 etag=\"x\"\t\n", "list.txt:1: the line has 2 further paths"),
+        CASE("a\t1\tsize=99999999999999999999\n", "list.txt:1: the line has 1 further paths"),
         CASE("a\t1,,2\n", "the label is neither"),
         CASE("a\t1,\n", "the label is neither"),
         CASE("a\t,1\n", "the label is neither"),
@@ -331,6 +374,7 @@ int main(void)
         cmocka_unit_test(lines_give_paths_and_labels),
         cmocka_unit_test(several_numbers_are_a_record),
         cmocka_unit_test(the_spec_may_state_the_labels_dtype),
+        cmocka_unit_test(a_field_after_the_paths_is_the_version_of_an_image),
         cmocka_unit_test(each_wrong_line_is_named),
         cmocka_unit_test(a_list_may_begin_with_class_names),
         cmocka_unit_test(a_long_list_gives_every_line_at_its_index),

@@ -129,6 +129,23 @@ static void labels_that_are_records_are_saved(void **state)
     mr_dataset_destroy(dataset);
 }
 
+static void versions_of_images_are_saved(void **state)
+{
+    (void)state;
+    static const char list[] = "http://h/a\t1\t\tsize=7 etag=\"x\"\nb\t2\tm\n";
+    struct tree tree;
+    char spec[8300], text[256];
+    mr_error error = {0};
+    tree_create(&tree);
+    tree_write(&tree, "l", list, strlen(list));
+    snprintf(spec, sizeof spec, "%s?extra=mask:9", tree_spec(&tree, "list", "l"));
+    mr_dataset *dataset = open_dataset(spec);
+    assert_ok(mr_dataset_save_list(dataset, tree_at(&tree, "l2"), &error), &error);
+    read_text(tree_at(&tree, "l2"), text, sizeof text);
+    assert_string_equal(text, list);
+    mr_dataset_destroy(dataset);
+}
+
 static void a_last_class_that_ends_in_a_carriage_return_is_saved(void **state)
 {
     (void)state;
@@ -193,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_saved_list_is_the_dataset_again),
         cmocka_unit_test(paths_below_the_list_are_relative_to_it),
         cmocka_unit_test(labels_that_are_records_are_saved),
+        cmocka_unit_test(versions_of_images_are_saved),
         cmocka_unit_test(a_last_class_that_ends_in_a_carriage_return_is_saved),
         cmocka_unit_test(failures_name_the_file_and_leave_the_old_list),
     };

@@ -108,6 +108,10 @@ static void walk_list(mr_dataset *dataset)
         require(mr_catalog_path(catalog, (uint64_t)i, path) == 0,
                 "a path that was checked is wrong");
         struct mr_extent members[MR_MAX_MEMBERS];
+        struct mr_object_version version;
+        require(!mr_catalog_version(catalog, (uint64_t)i, &version) ||
+                    (version.size <= INT64_MAX && strlen(version.etag) < sizeof version.etag),
+                "a version is not one");
         mr_catalog_members(catalog, i, members);
         for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++)
             require(members[k].len == 0 || mr_catalog_path(catalog, members[k].file, path) == 0,

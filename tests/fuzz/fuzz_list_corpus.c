@@ -13,6 +13,7 @@ static const char *const corpus[] = {
     "a\t1.5 nan -inf\nb\t1e-3,.5,+2.\n",
     "a\t9223372036854775808\n",
     "a\t1\tm\\t,.png\t\r\nb\t2\t\tx\\\\\r\n",
+    "http://h/a\t1\tsize=70 etag=\"x-1\"\r\nb\t2\tsize=0\n",
     "records:a,b%2Cc?n=%37&x=1",
     "imagefolder:photos%3F/train?",
 };

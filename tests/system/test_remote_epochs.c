@@ -8,9 +8,11 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -370,6 +372,48 @@ static void what_is_wrong_with_a_list_names_its_url_or_line(void **state)
     mr_dataset_destroy(dataset);
 }
 
+/* Write a list of image 0 with a version, and read the image. */
+static void expect_version_error(const char *version, const char *words)
+{
+    char text[300], wanted[200];
+    mr_loader_options o = base_options();
+    o.num_workers = MR_NO_WORKERS;
+    snprintf(text, sizeof text, "%s/i 000.jpg\t1\t%s\n", mr_test_http_url(server), version);
+    mr_test_folder_write(folder, "versions", text, strlen(text));
+    mr_dataset *dataset = open_list(folder, "versions");
+    struct mr_test_epoch epoch = run(dataset, &o, "http");
+    snprintf(wanted, sizeof wanted, "%s/i 000.jpg (index 0): %s", mr_test_http_url(server), words);
+    if (!*words)
+        assert_int_equal(epoch.first_error.status, MR_OK);
+    else if (!strstr(epoch.first_error.text, wanted))
+        fail_msg("'%s' is not in '%s'", wanted, epoch.first_error.text);
+    mr_test_epoch_free(&epoch);
+    mr_dataset_destroy(dataset);
+}
+
+static void an_object_that_was_replaced_since_it_was_listed_is_named(void **state)
+{
+    (void)state;
+    char path[4200], good[300];
+    struct stat st;
+    write_images();
+    snprintf(path, sizeof path, "%s/i 000.jpg", folder);
+    assert_int_equal(stat(path, &st), 0);
+    snprintf(good, sizeof good, "size=%jd etag=\"%s\"", (intmax_t)st.st_size, "other");
+    fault = MR_TEST_HTTP_OTHER_ETAG; /* of an object with this ETag */
+    one_in = 1;
+    expect_version_error(good, "");
+    one_in = 0; /* replaced: the server sends 412 */
+    expect_version_error(good, "the file changed since it was listed");
+    fault = MR_TEST_HTTP_NO_ETAG;
+    snprintf(good, sizeof good, "size=%jd", (intmax_t)st.st_size);
+    one_in = 1;
+    expect_version_error(good, "");
+    snprintf(good, sizeof good, "size=%jd", (intmax_t)st.st_size + 1);
+    expect_version_error(good, "the file changed since it was listed");
+    one_in = 0;
+}
+
 /* All workers die while their answers arrive. */
 static void killed_workers_change_no_bit(void **state)
 {
@@ -450,6 +494,7 @@ int main(void)
         T(what_cannot_be_opened_is_named_without_its_query),
         T(headers_of_images_are_read_by_two_requests),
         T(what_is_wrong_with_a_list_names_its_url_or_line),
+        T(an_object_that_was_replaced_since_it_was_listed_is_named),
         T(killed_workers_change_no_bit),
         T(a_position_continues_with_local_shards),
     };
