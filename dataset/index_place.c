@@ -106,7 +106,7 @@ static bool find_cache_folder(char folder_out[PATH_MAX], bool make)
 
 /*
  * The place in the cache folder, where the name of the file is a hash of the absolute path of the
- * file and of the recipe.
+ * file and of the recipe. The query of a URL does not count.
  */
 static bool find_in_cache(int root, const char *path, const char *recipe, bool make,
                           struct place *place_out)
@@ -116,8 +116,9 @@ static bool find_in_cache(int root, const char *path, const char *recipe, bool m
     ssize_t len = *path == '/' || mr_url_is(path) ? 0 : readlink(link, absolute, PATH_MAX - 1);
     if (len < 0 || !find_cache_folder(folder, make))
         return false;
-    size_t all =
-        (size_t)len + (size_t)snprintf(absolute + len, sizeof absolute - (size_t)len, "/%s", path);
+    int path_len = (int)(mr_url_is(path) ? mr_url_shown_len(path) : strlen(path));
+    size_t all = (size_t)len + (size_t)snprintf(absolute + len, sizeof absolute - (size_t)len,
+                                                "/%.*s", path_len, path);
     if (all >= sizeof absolute)
         return false;
     uint64_t hash = mr_xxh3_pair(absolute, all, recipe, strlen(recipe));

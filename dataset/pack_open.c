@@ -17,6 +17,7 @@
 #include "base/regular_file.h"
 #include "dataset/extra.h"
 #include "dataset/remote/object.h"
+#include "dataset/remote/object_keep.h"
 #include "dataset/remote/url.h"
 #include "dataset/spec.h"
 #include "dataset/pack_index.h"
@@ -26,7 +27,8 @@ struct opening {
     const char *dir;
     const char *slash; /* between dir and a name: "/" or "" */
     int root;
-    char path[PATH_MAX + 64]; /* path of the index, for messages */
+    enum mr_index_place place; /* of an index at a URL */
+    char path[PATH_MAX + 64];  /* path of the index, for messages */
     const void *map;
     size_t len;
     struct mr_pack_index index;
@@ -42,13 +44,13 @@ static mr_status fail_index(const struct opening *opening, int os_error, mr_erro
     return mr_regular_file_fail(error, os_error, "cannot open the pack's index %s", opening->path);
 }
 
-/* Read the index at a URL into memory that workers share. */
+/* Read the index at a URL, or what is kept of it, into memory that workers share. */
 static mr_status load_index(const struct opening *opening, int *fd_out, mr_error *error)
 {
     struct mr_object *object;
     mr_status status = mr_object_open(opening->path, &object, error);
     if (status == MR_OK)
-        status = mr_object_load(object, "millrace-index", fd_out, error);
+        status = mr_object_keep_load(object, opening->place, "millrace-index", fd_out, error);
     mr_object_close(object);
     return status;
 }
@@ -238,7 +240,9 @@ mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options,
     const char *dir = spec->paths[0];
     struct opening opening = {
         .dir = dir, .slash = dir[strlen(dir) - 1] == '/' ? "" : "/", .root = -1};
-    if (mr_spec_finish(spec, "none", error) < 0)
+    if (mr_url_is(dir) && mr_index_place_take(spec, &opening.place, error) < 0)
+        return MR_ERR_INVALID;
+    if (mr_spec_finish(spec, mr_url_is(dir) ? "index" : "none", error) < 0)
         return MR_ERR_INVALID;
     if (mr_url_is(dir) && dir[mr_url_shown_len(dir)])
         return mr_error_set(error, MR_ERR_INVALID,

@@ -35,9 +35,15 @@ const struct mr_object_version *mr_object_version(const struct mr_object *object
     return NULL;
 }
 
-bool mr_object_stat(const struct mr_object_version *version, struct stat *st_out)
+const char *mr_object_url(const struct mr_object *object)
 {
-    (void)version, (void)st_out;
+    (void)object;
+    return NULL;
+}
+
+bool mr_object_stat(const struct mr_object *object, struct stat *st_out)
+{
+    (void)object, (void)st_out;
     return false;
 }
 

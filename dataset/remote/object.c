@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one object with one connection. */
+/* Reads one object. A long range is read as several at once, each over its connection. */
 #include "dataset/remote/object.h"
 
 #include <errno.h>
@@ -10,11 +10,15 @@
 #include <unistd.h>
 
 #include "base/shared_memory.h"
-#include "base/xxh3.h"
 #include "dataset/remote/http.h"
+#include "dataset/remote/object_stamp.h"
 #include "dataset/remote/url.h"
 
-enum { RETRY_MS = 10000, STEP_BYTES = 16 << 20 };
+/*
+ * Opening reads 16 shards at once, so it has at most 64 connections. A request takes as long as
+ * reading about 1 MiB, so shorter pieces do not help.
+ */
+enum { N_CONNECTIONS = 4, PIECE_BYTES = 1 << 20, RETRY_MS = 10000, STEP_BYTES = 16 << 20 };
 
 struct mr_object {
     struct mr_http *http;
@@ -28,31 +32,43 @@ static uint8_t *reserve(void *user, size_t len)
     return user;
 }
 
-static mr_status get_range(struct mr_object *object, uint64_t offset, void *out, size_t len,
+static mr_status fail_get(const struct mr_object *object, const struct mr_http_get *get,
+                          mr_error *error)
+{
+    mr_error_set(error, MR_ERR_IO, "%.*s: %s", (int)mr_url_shown_len(object->url), object->url,
+                 get->os_error == ESTALE ? "it was replaced while it was read" : get->words);
+    if (error)
+        error->os_error = get->os_error;
+    return MR_ERR_IO;
+}
+
+static mr_status get_range(struct mr_object *object, uint64_t offset, uint8_t *out, size_t len,
                            const struct mr_object_version *version, mr_error *error)
 {
-    struct mr_http_get get = {
-        .url = object->url,
-        .wish = {.offset = offset, .len = len, .max_bytes = len, .version = version},
-        .reserve = reserve,
-        .user = out};
-    mr_http_begin(object->http, &get);
-    mr_http_next(object->http, true);
-    if (get.status != MR_OK) {
-        mr_error_set(error, MR_ERR_IO, "%.*s: %s", (int)mr_url_shown_len(object->url), object->url,
-                     get.os_error == ESTALE ? "it was replaced while it was read" : get.words);
-        if (error)
-            error->os_error = get.os_error;
-        return MR_ERR_IO;
+    struct mr_http_get gets[N_CONNECTIONS], *get = gets;
+    size_t piece = (len + N_CONNECTIONS - 1) / N_CONNECTIONS;
+    piece = piece > PIECE_BYTES ? piece : PIECE_BYTES;
+    for (size_t at = 0; at < len; at += piece, get++) {
+        size_t n = len - at < piece ? len - at : piece;
+        *get = (struct mr_http_get){
+            .url = object->url,
+            .wish = {.offset = offset + at, .len = n, .max_bytes = n, .version = version},
+            .reserve = reserve,
+            .user = out + at};
+        mr_http_begin(object->http, get);
     }
-    if (!version)
-        object->version = get.version;
-    return MR_OK;
+    mr_status status = MR_OK;
+    while ((get = mr_http_next(object->http, true)))
+        if (get->status != MR_OK && status == MR_OK)
+            status = fail_get(object, get, error);
+    if (status == MR_OK && !version)
+        object->version = gets[0].version;
+    return status;
 }
 
 mr_status mr_object_open(const char *url, struct mr_object **object_out, mr_error *error)
 {
-    const struct mr_http_options options = {.n_connections = 1, .retry_ms = RETRY_MS};
+    const struct mr_http_options options = {.n_connections = N_CONNECTIONS, .retry_ms = RETRY_MS};
     uint8_t first;
     struct mr_object *object = calloc(1, sizeof *object);
     *object_out = NULL;
@@ -87,14 +103,18 @@ const struct mr_object_version *mr_object_version(const struct mr_object *object
     return &object->version;
 }
 
-bool mr_object_stat(const struct mr_object_version *version, struct stat *st_out)
+const char *mr_object_url(const struct mr_object *object)
 {
-    uint64_t hash = mr_xxh3_pair(version->etag, strlen(version->etag), version->modified,
-                                 strlen(version->modified));
-    *st_out = (struct stat){.st_size = (off_t)version->size};
-    st_out->st_mtim.tv_sec = (time_t)(hash >> 34); /* 30 bits: long ago, for what is fresh */
-    st_out->st_mtim.tv_nsec = (long)(hash & 0x3fffffff);
-    return *version->etag || *version->modified;
+    return object->url;
+}
+
+bool mr_object_stat(const struct mr_object *object, struct stat *st_out)
+{
+    uint64_t stamp = mr_object_stamp_make(object->url, &object->version);
+    *st_out = (struct stat){.st_size = (off_t)object->version.size};
+    st_out->st_mtim.tv_sec = (time_t)(stamp >> 34); /* 30 bits: long ago, for what is fresh */
+    st_out->st_mtim.tv_nsec = (long)(stamp & 0x3fffffff);
+    return stamp != 0;
 }
 
 mr_status mr_object_read(struct mr_object *object, uint64_t offset, void *out, size_t len,

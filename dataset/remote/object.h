@@ -23,11 +23,12 @@ mr_status mr_object_open(const char *url, struct mr_object **object_out, mr_erro
 void mr_object_close(struct mr_object *object);
 
 const struct mr_object_version *mr_object_version(const struct mr_object *object);
+const char *mr_object_url(const struct mr_object *object);
 /*
- * The version as a file's size and time, for what is stored about files. False: the server says
- * too little to tell versions apart.
+ * The version as a file's size and time, for what is kept about files. False: versions cannot be
+ * told apart (object_stamp.h).
  */
-bool mr_object_stat(const struct mr_object_version *version, struct stat *st_out);
+bool mr_object_stat(const struct mr_object *object, struct stat *st_out);
 
 /* Read exactly len bytes of this version, within the object. MR_ERR_IO as above. */
 mr_status mr_object_read(struct mr_object *object, uint64_t offset, void *out, size_t len,

@@ -94,7 +94,7 @@ static mr_status open_shard(const struct mr_tar_source *source, const char *path
     if (mr_url_is(file->shown)) {
         mr_status status = mr_object_open(file->shown, &file->object, error);
         if (status == MR_OK)
-            mr_object_stat(mr_object_version(file->object), st_out);
+            mr_object_stat(file->object, st_out);
         return status;
     }
     file->fd = mr_regular_file_open(source->root, path, O_RDONLY, st_out);
@@ -109,7 +109,7 @@ static mr_status find_samples(const struct mr_tar_source *source, const char *pa
 {
     enum mr_index_place place = source->index_place;
     struct stat unused;
-    if (file->object && !mr_object_stat(mr_object_version(file->object), &unused))
+    if (file->object && !mr_object_stat(file->object, &unused))
         place = MR_INDEX_NONE; /* another version might look the same */
     if (mr_tar_index_file_load(place, source->root, path, st, source->recipe, samples))
         return MR_OK;

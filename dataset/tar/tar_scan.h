@@ -14,7 +14,9 @@
 
 #define MR_TAR_WINDOW 4096
 /* A request takes as long as reading about as many bytes. */
-#define MR_TAR_REMOTE_WINDOW ((size_t)1 << 20)
+#define MR_TAR_REMOTE_STEP ((size_t)1 << 20)
+/* The most bytes that are read at once where headers are close to each other. */
+#define MR_TAR_REMOTE_WINDOW ((size_t)8 << 20)
 
 struct mr_object;
 
@@ -27,6 +29,7 @@ struct mr_tar_file {
     uint64_t window_at;
     size_t window_len;
     size_t window_size; /* at least MR_TAR_WINDOW */
+    size_t step;        /* bytes of the last read */
     uint8_t *window;
 };
 
