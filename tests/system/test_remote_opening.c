@@ -29,12 +29,12 @@ enum { N = 12, BIG_BYTES = 100000, N_BIG = 130 };
 
 static char *folder;
 static struct mr_test_http *server;
-static bool weak; /* the server sends Last-Modified and no strong ETag */
+static enum mr_test_fault fault;
 
 static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
 {
     (void)user, (void)request;
-    return weak ? MR_TEST_HTTP_WEAK_ETAG : MR_TEST_HTTP_GOOD;
+    return fault;
 }
 
 /* N photographs and their labels; len: bytes of each member, 0: those of the photograph. */
@@ -67,7 +67,7 @@ static int set_up(void **state)
     folder = mr_test_folder_create();
     snprintf(cache, sizeof cache, "%s/kept", folder);
     setenv("XDG_CACHE_HOME", cache, 1);
-    weak = false;
+    fault = MR_TEST_HTTP_GOOD;
     write_shard("t.tar", 1, N, 0);
     server = mr_test_http_start(folder, choose, NULL);
     return 0;
@@ -229,7 +229,7 @@ static void another_query_finds_the_index_of_a_shard(void **state)
 static void with_a_query_only_an_etag_identifies_an_object(void **state)
 {
     (void)state;
-    weak = true;
+    fault = MR_TEST_HTTP_WEAK_ETAG; /* Last-Modified counts */
     assert_true(open_once("tar", "t.tar%3Fid=1") > 1);
     assert_true(open_once("tar", "t.tar%3Fid=1") > 1);
     assert_true(open_once("tar", "t.tar") > 1);
@@ -242,6 +242,7 @@ static void long_shards_are_read_by_several_requests_at_once(void **state)
     (void)state;
     assert_true(open_once("tar", "t.tar") <= 2);
     assert_int_equal(mr_test_http_most(server), 1);
+    fault = MR_TEST_HTTP_SLOW; /* so they meet */
     write_shard("big.tar", 1, N_BIG, BIG_BYTES); /* 13 MB: 1 + 1 + 2 + 4 + 4 requests */
     assert_in_range(open_once("tar", "big.tar"), 8, 12);
     assert_in_range(mr_test_http_most(server), 4, 4 + 1); /* the first one may close late */
