@@ -6,7 +6,10 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/words.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct mr_curl_api api;
@@ -20,12 +23,13 @@ static const struct {
     {                                                                                              \
         "curl_" #name, offsetof(struct mr_curl_api, name)                                          \
     }
-    FUNCTION(global_init),     FUNCTION(version),       FUNCTION(easy_init),
-    FUNCTION(easy_cleanup),    FUNCTION(easy_setopt),   FUNCTION(easy_getinfo),
-    FUNCTION(easy_strerror),   FUNCTION(multi_init),    FUNCTION(multi_cleanup),
-    FUNCTION(multi_setopt),    FUNCTION(multi_perform), FUNCTION(multi_add_handle),
-    FUNCTION(multi_poll),      FUNCTION(slist_append),  FUNCTION(multi_remove_handle),
-    FUNCTION(multi_info_read), FUNCTION(slist_free_all)
+    FUNCTION(global_init),     FUNCTION(version),        FUNCTION(easy_init),
+    FUNCTION(easy_cleanup),    FUNCTION(easy_setopt),    FUNCTION(easy_getinfo),
+    FUNCTION(easy_strerror),   FUNCTION(multi_init),     FUNCTION(multi_cleanup),
+    FUNCTION(multi_setopt),    FUNCTION(multi_perform),  FUNCTION(multi_add_handle),
+    FUNCTION(multi_poll),      FUNCTION(slist_append),   FUNCTION(multi_remove_handle),
+    FUNCTION(multi_info_read), FUNCTION(slist_free_all), FUNCTION(easy_reset),
+    FUNCTION(easy_perform)
 #undef FUNCTION
 };
 
@@ -64,4 +68,37 @@ mr_status mr_curl_api_open(const struct mr_curl_api **api_out, mr_error *error)
     pthread_once(&once, open_api);
     *api_out = &api;
     return *failure ? mr_error_set(error, MR_ERR_UNSUPPORTED, "%s", failure) : MR_OK;
+}
+
+static const char *find_ca_bundle(void)
+{
+    const char *bundle = secure_getenv("CURL_CA_BUNDLE");
+    return bundle && *bundle ? bundle : secure_getenv("SSL_CERT_FILE");
+}
+
+bool mr_curl_api_set_up(CURL *easy)
+{
+    const char *bundle = find_ca_bundle();
+    const struct {
+        CURLoption option;
+        long value;
+    } numbers[] = {{CURLOPT_NOSIGNAL, 1},
+                   {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
+                   {CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS},
+                   {CURLOPT_FOLLOWLOCATION, 1},
+                   {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
+                   {CURLOPT_MAXREDIRS, 5},
+                   {CURLOPT_TCP_KEEPALIVE, 1}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (api.easy_setopt(easy, numbers[i].option, numbers[i].value) != CURLE_OK)
+            return false;
+    api.easy_setopt(easy, CURLOPT_USERAGENT, "millrace");
+    return !bundle || !*bundle || api.easy_setopt(easy, CURLOPT_CAINFO, bundle) == CURLE_OK;
+}
+
+bool mr_curl_api_keep_secure(CURL *easy, const char *url)
+{
+    long allowed =
+        mr_word_begins(url, "https") ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS;
+    return api.easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, allowed) == CURLE_OK;
 }

@@ -9,6 +9,7 @@
 /* Of two options with one meaning, the older one is used: the library may be as old as 7.66. */
 #define CURL_DISABLE_DEPRECATION
 #include <curl/curl.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -17,6 +18,8 @@ struct mr_curl_api {
     const char *(*version)(void);
     CURL *(*easy_init)(void);
     void (*easy_cleanup)(CURL *easy);
+    void (*easy_reset)(CURL *easy);
+    CURLcode (*easy_perform)(CURL *easy);
     CURLcode (*easy_setopt)(CURL *easy, CURLoption option, ...);
     CURLcode (*easy_getinfo)(CURL *easy, CURLINFO info, ...);
     const char *(*easy_strerror)(CURLcode code);
@@ -37,5 +40,10 @@ struct mr_curl_api {
  * needed. Threads: any.
  */
 mr_status mr_curl_api_open(const struct mr_curl_api **api_out, mr_error *error);
+
+/* After mr_curl_api_open(). HTTP/1.1, redirects, certificates. False: libcurl refuses an option. */
+bool mr_curl_api_set_up(CURL *easy);
+/* As above. Never go on without TLS after a redirect. */
+bool mr_curl_api_keep_secure(CURL *easy, const char *url);
 
 #endif

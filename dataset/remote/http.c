@@ -125,16 +125,9 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *user)
     return len;
 }
 
-static const char *find_ca_bundle(void)
-{
-    const char *bundle = secure_getenv("CURL_CA_BUNDLE");
-    return bundle && *bundle ? bundle : secure_getenv("SSL_CERT_FILE");
-}
-
 static bool set_up_connection(struct mr_http *http, struct connection *c)
 {
     const struct mr_curl_api *curl = http->curl;
-    const char *bundle = find_ca_bundle();
     c->http = http;
     c->easy = curl->easy_init();
     if (!c->easy)
@@ -143,28 +136,20 @@ static bool set_up_connection(struct mr_http *http, struct connection *c)
     const struct {
         CURLoption option;
         long value;
-    } numbers[] = {{CURLOPT_NOSIGNAL, 1},
-                   {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
-                   {CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS},
-                   {CURLOPT_FOLLOWLOCATION, 1},
-                   {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
-                   {CURLOPT_MAXREDIRS, 5},
-                   {CURLOPT_CONNECTTIMEOUT, CONNECT_S},
+    } numbers[] = {{CURLOPT_CONNECTTIMEOUT, CONNECT_S},
                    {CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES},
                    {CURLOPT_LOW_SPEED_TIME, (long)stall_s},
-                   {CURLOPT_BUFFERSIZE, BUFFER_BYTES},
-                   {CURLOPT_TCP_KEEPALIVE, 1}};
+                   {CURLOPT_BUFFERSIZE, BUFFER_BYTES}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (curl->easy_setopt(c->easy, numbers[i].option, numbers[i].value) != CURLE_OK)
             return false;
-    curl->easy_setopt(c->easy, CURLOPT_USERAGENT, "millrace");
     curl->easy_setopt(c->easy, CURLOPT_ERRORBUFFER, c->text);
     curl->easy_setopt(c->easy, CURLOPT_HEADERFUNCTION, take_header);
     curl->easy_setopt(c->easy, CURLOPT_HEADERDATA, c);
     curl->easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl->easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
     curl->easy_setopt(c->easy, CURLOPT_PRIVATE, c);
-    return !bundle || !*bundle || curl->easy_setopt(c->easy, CURLOPT_CAINFO, bundle) == CURLE_OK;
+    return mr_curl_api_set_up(c->easy);
 }
 
 static mr_status set_up(struct mr_http *http, mr_error *error)
@@ -265,10 +250,8 @@ static mr_status prepare(struct connection *c, struct mr_remote_request *request
     for (uint32_t i = 0; i < request->n_headers; i++)
         if (!add_header(c, request->headers[i]))
             return MR_ERR_NO_MEMORY;
-    bool secure = strncmp(request->url, "https", 5) == 0; /* never go on without TLS */
-    curl->easy_setopt(c->easy, CURLOPT_REDIR_PROTOCOLS,
-                      (long)(secure ? CURLPROTO_HTTPS : CURLPROTO_HTTP | CURLPROTO_HTTPS));
-    if (curl->easy_setopt(c->easy, CURLOPT_URL, request->url) != CURLE_OK ||
+    if (!mr_curl_api_keep_secure(c->easy, request->url) ||
+        curl->easy_setopt(c->easy, CURLOPT_URL, request->url) != CURLE_OK ||
         curl->easy_setopt(c->easy, CURLOPT_RANGE, len == MR_LEN_UNKNOWN ? NULL : range) !=
             CURLE_OK ||
         curl->easy_setopt(c->easy, CURLOPT_HTTPHEADER, c->headers) != CURLE_OK)

@@ -19,7 +19,7 @@
 
 #include "tests/support/die.h"
 
-enum { MAX_CONNECTIONS = 4096, HEAD_BYTES = 16384, PATH_BYTES = 4096 };
+enum { MAX_CONNECTIONS = 4096, HEAD_BYTES = 16384, BODY_BYTES = 16384, PATH_BYTES = 4096 };
 
 struct peer {
     struct mr_test_http *server;
@@ -31,10 +31,11 @@ struct mr_test_http {
     char root[PATH_BYTES];
     char url[64];
     mr_test_http_choose *choose;
+    mr_test_http_answer *answer;
     void *user;
     int fd;
     pthread_t thread;
-    pthread_mutex_t lock; /* of choose */
+    pthread_mutex_t lock; /* of choose and answer */
     _Atomic bool stop;
     _Atomic uint64_t n_requests;
     _Atomic uint32_t n_open, most, n_peers;
@@ -45,6 +46,7 @@ struct request {
     struct mr_test_http_request seen;
     char path[PATH_BYTES];
     char target[PATH_BYTES]; /* the path as it was sent */
+    char body[BODY_BYTES];
     char if_match[256];
     bool is_head;
     bool moved;
@@ -124,6 +126,17 @@ static bool read_head(int fd, char head[HEAD_BYTES])
     return false;
 }
 
+/* Read the body of a request whose head announces one. False: the client has gone. */
+static bool read_body(int fd, const char *head, char body[BODY_BYTES])
+{
+    const char *length = strcasestr(head, "\r\nContent-Length: ");
+    size_t len = length ? strtoul(length + 18, NULL, 10) : 0;
+    if (len >= BODY_BYTES)
+        mr_test_die("the body of a request is too long");
+    body[len] = '\0';
+    return len == 0 || recv(fd, body, len, MSG_WAITALL) == (ssize_t)len;
+}
+
 static void parse_head(const char *head, struct request *request)
 {
     char method[8] = "", target[PATH_BYTES] = "";
@@ -137,6 +150,8 @@ static void parse_head(const char *head, struct request *request)
     decode(target);
     snprintf(request->path, sizeof request->path, "%s", target);
     request->seen.path = request->path;
+    request->seen.head = head;
+    request->seen.body = request->body;
     const char *range = strcasestr(head, "\r\nRange: bytes=");
     request->seen.has_range = range && sscanf(range + 15, "%" SCNu64 "-%" SCNu64,
                                               &request->seen.first, &request->seen.last) == 2;
@@ -268,11 +283,33 @@ static bool answer_file(struct mr_test_http *server, int fd, const struct reques
     return sent && !half && fault != MR_TEST_HTTP_CLOSE;
 }
 
+/* Send the page of the test. False: there is none. */
+static bool answer_page(struct mr_test_http *server, int fd, const struct request *request,
+                        bool *again_out)
+{
+    struct mr_test_http_page page = {.status = "200 OK"};
+    char head[1024];
+    pthread_mutex_lock(&server->lock);
+    bool has_page = server->answer && server->answer(server->user, &request->seen, &page);
+    pthread_mutex_unlock(&server->lock);
+    if (!has_page)
+        return false;
+    size_t len = page.body ? strlen(page.body) : 0;
+    snprintf(head, sizeof head, "HTTP/1.1 %s\r\n%sContent-Length: %zu\r\n\r\n", page.status,
+             page.headers, len);
+    *again_out = send_text(fd, head) && (request->is_head || send_all(fd, page.body, len));
+    free(page.body);
+    return true;
+}
+
 static bool answer_with(struct mr_test_http *server, int fd, const struct request *request,
                         enum mr_test_fault fault)
 {
     char text[PATH_BYTES + 64];
     struct file file = {.fd = -1};
+    bool again;
+    if (fault == MR_TEST_HTTP_GOOD && answer_page(server, fd, request, &again))
+        return again;
     switch (fault) {
     case MR_TEST_HTTP_BUSY: return send_status(fd, "503 Slow Down", "", 20);
     case MR_TEST_HTTP_RETRY_AFTER:
@@ -295,7 +332,7 @@ static bool answer_with(struct mr_test_http *server, int fd, const struct reques
     open_file(server, request->path, &file);
     if (file.fd < 0)
         return send_status(fd, "404 Not Found", "", 9);
-    bool again = answer_file(server, fd, request, &file, fault);
+    again = answer_file(server, fd, request, &file, fault);
     close(file.fd);
     return again;
 }
@@ -318,7 +355,7 @@ static void *serve(void *arg)
     char *head = malloc(HEAD_BYTES);
     struct request *request = malloc(sizeof *request);
     bool again = head && request;
-    while (again && read_head(peer->fd, head)) {
+    while (again && read_head(peer->fd, head) && read_body(peer->fd, head, request->body)) {
         parse_head(head, request);
         again = answer_with(server, peer->fd, request, choose_fault(server, request));
     }
@@ -378,6 +415,11 @@ struct mr_test_http *mr_test_http_start(const char *root, mr_test_http_choose *c
     snprintf(server->url, sizeof server->url, "http://127.0.0.1:%u",
              (unsigned)ntohs(address.sin_port));
     return server;
+}
+
+void mr_test_http_answer_with(struct mr_test_http *server, mr_test_http_answer *answer)
+{
+    server->answer = answer;
 }
 
 void mr_test_http_stop(struct mr_test_http *server)

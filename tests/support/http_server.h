@@ -43,6 +43,8 @@ struct mr_test_http_request {
     const char *path;
     bool has_range;
     uint64_t first, last;
+    const char *head; /* the request line and the headers as they were sent */
+    const char *body; /* "": none */
 };
 
 struct mr_test_http;
@@ -54,6 +56,21 @@ typedef enum mr_test_fault mr_test_http_choose(void *user,
 /* Serve the files below root at a free port of 127.0.0.1. */
 struct mr_test_http *mr_test_http_start(const char *root, mr_test_http_choose *choose, void *user);
 void mr_test_http_stop(struct mr_test_http *server);
+
+/* An answer that is no file. Its body is allocated, and freed by the server. */
+struct mr_test_http_page {
+    const char *status; /* "200 OK" */
+    char headers[512];  /* "Name: value\r\n" each */
+    char *body;         /* NULL: empty */
+};
+
+/*
+ * Called as choose, with the same user, for each request whose answer should be good. False: the
+ * answer is the file. Set it before the first request.
+ */
+typedef bool mr_test_http_answer(void *user, const struct mr_test_http_request *request,
+                                 struct mr_test_http_page *page_out);
+void mr_test_http_answer_with(struct mr_test_http *server, mr_test_http_answer *answer);
 
 /* "http://127.0.0.1:PORT" */
 const char *mr_test_http_url(const struct mr_test_http *server);
