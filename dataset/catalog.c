@@ -206,6 +206,11 @@ bool mr_catalog_is_remote(const struct mr_catalog *catalog)
     return catalog->header->is_remote;
 }
 
+bool mr_catalog_keeps_index(const struct mr_catalog *catalog)
+{
+    return !catalog->header->no_index;
+}
+
 int mr_catalog_url(const struct mr_catalog *catalog, uint64_t file, char url_out[MR_CATALOG_PATH])
 {
     char path[MR_CATALOG_PATH];

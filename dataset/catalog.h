@@ -78,6 +78,8 @@ int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file,
                     char path_out[MR_CATALOG_PATH]);
 /* True if a file of the catalog is at a URL. */
 bool mr_catalog_is_remote(const struct mr_catalog *catalog);
+/* True if what was found in the dataset's files may be kept for the next time. */
+bool mr_catalog_keeps_index(const struct mr_catalog *catalog);
 /*
  * The URL of a file with its NUL. Returns 0; -ENOENT: the file is local; -ENAMETOOLONG.
  */

@@ -127,6 +127,7 @@ struct mr_catalog_header {
     uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
     uint64_t may_lack;         /* 1, in a catalog of a list: the file of a member may be missing */
     uint64_t is_remote;        /* 1: the root is a URL, or a file's path is one */
+    uint64_t no_index;         /* 1: nothing may be kept of the dataset: index=none */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;
     struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes the sizes that annotations state, and reads the headers of the other images. Threads read
- * them, because on a disk or over a network most of the time is waiting.
+ * Takes the sizes that annotations state, and finds those of the other images. Threads read their
+ * headers, because on a disk or over a network most of the time is waiting.
  */
 #include "loader/aspect_groups.h"
 
@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "dataset/catalog_format.h"
 #include "dataset/dataset.h"
+#include "loader/header_sizes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum { N_THREADS = 16, RUN = 64, MAX_K = MR_GROUPS_MAX / 2 - 1 };
 
 struct measuring {
     const mr_dataset *dataset;
-    bool upright;
+    struct mr_header_sizes sizes;
     uint32_t k;
     double bins[2 * MAX_K + 1];
     int64_t n;
@@ -46,18 +47,13 @@ static uint8_t measure_sample(struct measuring *m, int64_t index)
 {
     const struct mr_catalog_size *stated =
         mr_catalog_stated_size(mr_dataset_catalog(m->dataset), index);
-    mr_sample_info info = MR_SAMPLE_INFO_INIT;
-    mr_error unused;
-    if (stated) /* the reference takes the sizes of COCO's annotations as they are */
-        return find_group(m, (double)stated->width / stated->height);
-    mr_status status = mr_dataset_inspect(m->dataset, index, &info, &unused);
-    if (status != MR_OK || info.width == 0 || info.height == 0) {
+    /* the reference takes the sizes of COCO's annotations as they are */
+    struct mr_catalog_size size = stated ? *stated : mr_header_sizes_find(&m->sizes, index);
+    if (size.width == 0 || size.height == 0) {
         atomic_fetch_add_explicit(&m->n_unknown, 1, memory_order_relaxed);
         return find_group(m, 1.0);
     }
-    bool turned = m->upright && info.orientation >= 5;
-    double height = turned ? info.width : info.height, width = turned ? info.height : info.width;
-    return find_group(m, width / height);
+    return find_group(m, (double)size.width / size.height);
 }
 
 static void *measure_runs(void *measuring)
@@ -92,10 +88,8 @@ mr_status mr_aspect_groups_make(const mr_dataset *dataset, bool upright,
                                 mr_error *error)
 {
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
-    struct measuring m = {.dataset = dataset,
-                          .upright = upright,
-                          .k = options->aspect_ratio_groups,
-                          .n = mr_dataset_n_samples(dataset)};
+    struct measuring m = {
+        .dataset = dataset, .k = options->aspect_ratio_groups, .n = mr_dataset_n_samples(dataset)};
     *groups_out = NULL;
     if (m.k == 0)
         return MR_OK;
@@ -107,7 +101,10 @@ mr_status mr_aspect_groups_make(const mr_dataset *dataset, bool upright,
     if (!m.ids)
         return mr_error_memory(error, (size_t)m.n);
     fill_bins(&m);
+    mr_header_sizes_load(&m.sizes, dataset, upright);
     measure_all(&m);
+    mr_header_sizes_save(&m.sizes);
+    mr_header_sizes_fini(&m.sizes);
     mr_status status =
         mr_groups_create(m.ids, (uint64_t)m.n, options->batch_size, groups_out, error);
     free(m.ids);

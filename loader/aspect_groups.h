@@ -13,7 +13,7 @@
  * image whose size is not known counts as a square. MR_ERR_INVALID if the samples are no images, or
  * come from callbacks; MR_ERR_NO_MEMORY.
  * Blocks: while several threads read the header of every image whose size is stated neither by an
- * annotation nor by a pack's index.
+ * annotation nor by a pack's index, and was not kept by an earlier call (header_sizes.h).
  */
 mr_status mr_aspect_groups_make(const mr_dataset *dataset, bool upright,
                                 const mr_loader_options *options, struct mr_groups **groups_out,

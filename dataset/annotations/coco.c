@@ -216,6 +216,7 @@ static mr_status open_images(struct opening *opening, const char *images, int fd
     mr_status status = mr_annotated_list_init(&opening->list, images, "boxes", 1, fds, error);
     opening->list.extra.boxes = 1;
     opening->list.extra.annotations = MR_ANNOTATIONS_COCO;
+    opening->list.builder.header.no_index = opening->index_place == MR_INDEX_NONE;
     if (status == MR_OK)
         status =
             mr_coco_index_read(opening->index_place, opening->annotations, &opening->table, error);

@@ -235,6 +235,7 @@ static mr_status open_shards(struct mr_spec *spec, struct opening *opening,
     if (status == MR_OK)
         status = mr_catalog_builder_root(&opening->builder, opening->written, absolute, error);
     opening->builder.header.is_remote = has_url(opening, n);
+    opening->builder.header.no_index = opening->index_place == MR_INDEX_NONE;
     if (status < 0)
         return status;
     opening->source =

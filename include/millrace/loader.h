@@ -205,7 +205,8 @@ typedef struct mr_loader_options {
                                      square. A position continues only with the same world_size and
                                      batch_size. Not with MR_TAIL_EXACT, nor for callbacks.
                                      mr_loader_create() reads the header of every image, in 16
-                                     threads, unless a pack's index or COCO's annotations have the
+                                     threads, unless a pack's index, COCO's annotations or an
+                                     earlier loader's notes in the user's cache folder have the
                                      sizes. 0: none */
 } mr_loader_options;
 

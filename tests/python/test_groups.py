@@ -12,7 +12,7 @@ import pytest
 
 import millrace as mr
 
-from support import indices
+from support import indices, write_tar
 
 N, K, BATCH = 150, 3, 4
 BAD = 17  # its header says no size
@@ -131,6 +131,72 @@ def test_the_sizes_of_annotations_are_used_and_kept(shapes, make_loader, annotat
             assert [batch.index.tolist() for batch in loader] == grouped(
                 rank_order(make_loader, spec, 0, seed=3), group_ids(shapes_), BATCH)
     assert "headers" not in capfd.readouterr().err
+
+
+class Tree:
+    """Images of the same number of bytes, in a dataset whose files have old times."""
+
+    def __init__(self, kind, root):
+        self.root, self.names = root, [f"{i:02}.jpg" for i in range(24)]
+        self.shapes = [(8, 32) if i % 3 else (16, 16) for i in range(24)]
+        self.times = [10**9] * 24
+        os.makedirs(root / "JPEGImages")
+        if kind == "voc":
+            os.makedirs(root / "ImageSets/Segmentation")
+            (root / "ImageSets/Segmentation/a.txt").write_text("\n".join(
+                f"{i:02}" for i in range(24)))
+        (root / "list.txt").write_text("".join(f"JPEGImages/{name}\t0\n" for name in self.names))
+        self.spec = kind + ":" + str(root) + {
+            "imagefolder": "", "list": "/list.txt", "tar": "/0.tar?label=none",
+            "voc": "?set=a&task=segmentation"}[kind]
+        self.turn([])
+
+    def turn(self, which, hours=0):
+        """Turn images. Their files' times are later by these hours."""
+        for i in which:
+            self.shapes[i] = self.shapes[i][::-1]
+            self.times[i] += 3600 * hours
+        content = {name: f"P5 {width:02} {height:02} 255\n".encode() + bytes(height * width)
+                   for name, (height, width) in zip(self.names, self.shapes)}
+        write_tar(self.root / "0.tar", content)
+        for i, name in enumerate(self.names):
+            (self.root / "JPEGImages" / name).write_bytes(content[name])
+            os.utime(self.root / "JPEGImages" / name, (0, self.times[i]))
+        os.utime(self.root / "0.tar", (0, max(self.times)))
+
+
+@pytest.mark.parametrize("kind", ["imagefolder", "list", "tar", "voc"])
+def test_the_sizes_of_headers_are_kept(make_loader, tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tree = Tree(kind, tmp_path / "tree")
+
+    def find_batches(spec=tree.spec, transform="resize(8:8)"):
+        loader = make_loader(transform, spec, no_shuffle=True, **OPTIONS)
+        return [batch.index.tolist() for batch in loader]
+
+    def expect(shapes):
+        return grouped(range(24), group_ids(shapes), BATCH)
+
+    first = list(tree.shapes)
+    assert find_batches() == expect(first)
+    tree.turn([1, 4, 5])  # with the same times: no image is read
+    assert find_batches() == expect(first)
+    assert find_batches(transform="exif+resize(8:8)") == expect(tree.shapes)
+    if kind == "tar":
+        assert find_batches(tree.spec + "&index=none") == expect(tree.shapes)
+    tree.turn([4], hours=1)
+    first = [*(tree.shapes if kind == "tar" else first)]
+    first[4] = tree.shapes[4]
+    assert find_batches() == expect(first)
+    tree.turn([7])
+    assert find_batches() == expect(first)
+    for path in (tmp_path / "cache/millrace").iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    assert find_batches() == expect(tree.shapes)
+    tree.turn([8], hours=10**6)  # a time to come: the file may change again without a new time
+    assert find_batches() == expect(tree.shapes)
+    tree.turn([8])
+    assert find_batches() == expect(tree.shapes)
 
 
 def test_a_size_that_is_not_stated_is_read(shapes, folder, make_loader, annotated, tmp_path):
