@@ -60,6 +60,7 @@ static const struct {
     VALUE(MR_I16),
     VALUE(MR_I32),
     VALUE(MR_I64),
+    VALUE(MR_U32),
     VALUE(MR_NCHW),
     VALUE(MR_NHWC),
     VALUE(MR_DEVICE_HOST),

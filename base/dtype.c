@@ -19,6 +19,7 @@ static const struct {
     [MR_I16] = {"i16", 2},
     [MR_I32] = {"i32", 4},
     [MR_I64] = {"i64", 8},
+    [MR_U32] = {"u32", 4},
 };
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 

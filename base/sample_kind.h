@@ -38,6 +38,9 @@ struct mr_sample_kind {
     uint32_t n_extra;
     uint32_t boxes; /* 0: none; else 1 + the index in extra of the member with the sample's boxes */
     uint32_t annotations; /* an mr_annotations; a member with masks is the first of extra */
+    uint32_t tokens;      /* 1: raw, with 1 dimension: token ids, of which a row has the first, and
+                             its labels are the ids after these. The fields of the label are zero */
+    uint32_t vocab;       /* ids are below it; 0: not known */
     struct mr_extra extra[MR_MAX_EXTRA];
 };
 

@@ -212,7 +212,7 @@ endforeach()
 # libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
 foreach(room base sampler dataset dataset/annotations dataset/remote
-        dataset/remote/stores dataset/tar
+        dataset/remote/stores dataset/tar dataset/tokens
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
         transforms/masks transforms/mixing transforms/simd transforms/text transforms/views pinned
         packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo
@@ -225,7 +225,7 @@ foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/batch.jpg docs/
         docs/choosing.md docs/design.md docs/detection.md docs/extending.md docs/formats.md
         docs/frameworks.md docs/gpu.md docs/install.md docs/pack-format.md docs/peers.md
         docs/plug-in.md docs/python.md docs/recipes.md
-        docs/remote.md docs/speed.md docs/throughput.svg
+        docs/remote.md docs/speed.md docs/throughput.svg docs/tokens.md
         docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)
   install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})

@@ -19,7 +19,7 @@
 static const struct mr_catalog_ops *const schemes[] = {
     [MR_SCHEME_FOLDER] = &mr_catalog_folder_ops,   [MR_SCHEME_LIST] = &mr_catalog_list_ops,
     [MR_SCHEME_RECORDS] = &mr_catalog_records_ops, [MR_SCHEME_PACK] = &mr_catalog_pack_ops,
-    [MR_SCHEME_TAR] = &mr_catalog_tar_ops,
+    [MR_SCHEME_TAR] = &mr_catalog_tar_ops,         [MR_SCHEME_TOKENS] = &mr_catalog_tokens_ops,
 };
 
 static const struct mr_catalog_ops *find_scheme(uint32_t scheme)

@@ -30,6 +30,8 @@ enum mr_catalog_scheme {
                            mapped beside the catalog */
     MR_SCHEME_TAR = 5,  /* tar and ranges: many samples per file; NAMES holds the names of members,
                            FOLDERS the shards, MEMBERS the positions of the images */
+    MR_SCHEME_TOKENS = 6, /* many rows per file; NAMES holds the paths of the files, STARTS their
+                             first rows, OFFSETS their first bytes */
 };
 
 enum mr_catalog_section {
@@ -52,6 +54,7 @@ enum mr_catalog_section {
     MR_SECTION_SIZES, /* struct mr_catalog_size, by sample; empty if no annotation states sizes */
     MR_SECTION_VERSIONS, /* struct mr_object_version, by file: of remote files that must not change
                             while the catalog is used */
+    MR_SECTION_OFFSETS, /* u64, by file: the first byte of its rows */
     MR_CATALOG_N_SECTIONS
 };
 

@@ -100,5 +100,6 @@ extern const struct mr_catalog_ops mr_catalog_list_ops;
 extern const struct mr_catalog_ops mr_catalog_records_ops;
 extern const struct mr_catalog_ops mr_catalog_pack_ops;
 extern const struct mr_catalog_ops mr_catalog_tar_ops;
+extern const struct mr_catalog_ops mr_catalog_tokens_ops;
 
 #endif

@@ -62,3 +62,17 @@ bool mr_kind_set_raw(struct mr_sample_kind *kind, mr_dtype dtype, uint32_t ndim,
     kind->picture = dtype == MR_U8 && (channels == 1 || channels == 3);
     return true;
 }
+
+bool mr_kind_may_be_token(mr_dtype dtype)
+{
+    switch (dtype) {
+    case MR_U8:
+    case MR_I8:
+    case MR_U16:
+    case MR_I16:
+    case MR_U32:
+    case MR_I32:
+    case MR_I64: return true;
+    default: return false;
+    }
+}

@@ -52,4 +52,7 @@ bool mr_kind_shape_bytes(mr_dtype dtype, uint32_t ndim, const int64_t *shape, ui
 bool mr_kind_set_raw(struct mr_sample_kind *kind, mr_dtype dtype, uint32_t ndim,
                      const int64_t *shape, mr_layout layout);
 
+/* True if elements of this dtype can be token ids. */
+bool mr_kind_may_be_token(mr_dtype dtype);
+
 #endif

@@ -14,6 +14,7 @@
 #include "dataset/ranges.h"
 #include "dataset/records.h"
 #include "dataset/tar/tar.h"
+#include "dataset/tokens/tokens_open.h"
 
 const struct mr_kind mr_kinds[] = {
     {.name = "imagefolder", .open = mr_imagefolder_open},
@@ -26,5 +27,6 @@ const struct mr_kind mr_kinds[] = {
     {.name = "coco", .open = mr_coco_open},
     {.name = "voc", .open = mr_voc_open},
     {.name = "yolo", .open = mr_yolo_open},
+    {.name = "tokens", .many_paths = true, .open = mr_tokens_open},
     {.name = NULL},
 };

@@ -252,6 +252,9 @@ static bool store_integer(int64_t value, mr_dtype dtype, unsigned char *out)
     case MR_I32:
         memcpy(out, &(int32_t){(int32_t)value}, 4);
         return value >= INT32_MIN && value <= INT32_MAX;
+    case MR_U32:
+        memcpy(out, &(uint32_t){(uint32_t)value}, 4);
+        return value >= 0 && value <= UINT32_MAX;
     case MR_I16:
         memcpy(out, &(int16_t){(int16_t)value}, 2);
         return value >= INT16_MIN && value <= INT16_MAX;

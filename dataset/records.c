@@ -109,9 +109,9 @@ static mr_status take_dtype(struct mr_spec *spec, const char *key, mr_dtype *dty
 {
     const char *text = mr_spec_take(spec, key);
     if (text && mr_dtype_parse(text, dtype_out) != MR_OK)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "%s '%s' is none of u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64",
-                            key, text);
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "%s '%s' is none of u8, i8, u16, i16, u32, i32, i64, f16, bf16, f32, f64", key, text);
     return MR_OK;
 }
 

@@ -58,12 +58,16 @@ static void add_fixed(const struct mr_host *host, const struct mr_plan *plan,
     static const int64_t sides = 2;
     const struct mr_image_form *image = &host->image;
     const struct mr_sample_kind *kind = &plan->kind;
-    const char *name = plan->view.name[0] ? plan->view.name : kind->picture ? "image" : "data";
+    const char *name = plan->view.name[0] ? plan->view.name
+                       : kind->picture    ? "image"
+                       : kind->tokens     ? "tokens"
+                                          : "data";
     struct mr_column *samples =
         mr_columns_add(columns, name, image->dtype, image->ndim, image->shape);
     samples->row_bytes = mixed->out_bytes * plan->view.n_pictures;
     samples->writer = mixed->mix.kind && !host->finish.mixes ? MR_WRITER_MIX : MR_WRITER_SAMPLE;
-    mr_columns_add(columns, "label", kind->label_dtype, kind->label_ndim, kind->label_shape);
+    mr_columns_add(columns, kind->tokens ? "labels" : "label", kind->label_dtype, kind->label_ndim,
+                   kind->label_shape);
     mr_columns_add(columns, "index", MR_I64, 0, NULL)->hole = MR_HOLE_WANTED;
     mr_columns_add(columns, "mask", MR_U8, 0, NULL);
     add_geometry(&plan->view, columns);

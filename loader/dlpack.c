@@ -46,7 +46,7 @@ static struct mr_dl_type convert_dtype(mr_dtype dtype)
         [MR_U8] = MR_DL_UINT,     [MR_F32] = MR_DL_FLOAT, [MR_F16] = MR_DL_FLOAT,
         [MR_BF16] = MR_DL_BFLOAT, [MR_F64] = MR_DL_FLOAT, [MR_I8] = MR_DL_INT,
         [MR_U16] = MR_DL_UINT,    [MR_I16] = MR_DL_INT,   [MR_I32] = MR_DL_INT,
-        [MR_I64] = MR_DL_INT};
+        [MR_I64] = MR_DL_INT,     [MR_U32] = MR_DL_UINT};
     return (struct mr_dl_type){
         .code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
 }

@@ -23,7 +23,7 @@
 static const struct mr_option_word dtypes[] = {{"u8", MR_U8},     {"f32", MR_F32}, {"f16", MR_F16},
                                                {"bf16", MR_BF16}, {"f64", MR_F64}, {"i8", MR_I8},
                                                {"u16", MR_U16},   {"i16", MR_I16}, {"i32", MR_I32},
-                                               {"i64", MR_I64},   {NULL, 0}};
+                                               {"i64", MR_I64},   {"u32", MR_U32}, {NULL, 0}};
 static const struct mr_option_alias dtype_aliases[] = {
     {"float32", "f32"}, {"float", "f32"}, {"fp32", "f32"},      {"float16", "f16"}, {"half", "f16"},
     {"fp16", "f16"},    {"uint8", "u8"},  {"bfloat16", "bf16"}, {NULL, NULL}};

@@ -15,7 +15,7 @@ enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
 #define MR_LOADER_ARGS_DOC "[PATH|SPEC]"
 #define MR_LOADER_ARGS_DATA_HELP                                                                   \
     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], "          \
-    "ranges:FILE, records:FILE,...?bytes=N, "                                                      \
+    "ranges:FILE, records:FILE,...?bytes=N, tokens:FILE,...?window=T, "                            \
     "tar:SHARD,..., voc:ROOT, coco:IMAGES?annotations=FILE, yolo:LIST, "                           \
     "pack:DIR, or a directory (required, here or as the argument)"
 

@@ -27,6 +27,7 @@ static const char *dtype_code(mr_dtype dtype)
     case MR_U16: return "<u2";
     case MR_I16: return "<i2";
     case MR_I32: return "<i4";
+    case MR_U32: return "<u4";
     case MR_I64: return "<i8";
     default: return NULL;
     }

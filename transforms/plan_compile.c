@@ -62,6 +62,23 @@ static mr_status compile_view(const mr_transform *transform, struct mr_plan *pla
     return MR_OK;
 }
 
+/* Rows of token ids are i32 or i64, and so are their labels. */
+static mr_status compile_tokens(mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+{
+    struct mr_sample_kind *kind = &plan->kind;
+    plan->dtype = dtype == MR_DTYPE_DEFAULT ? MR_I64 : dtype;
+    if (plan->dtype != MR_I32 && plan->dtype != MR_I64)
+        return mr_error_set(error, MR_ERR_INVALID, "dtype %s: tokens are i32 or i64",
+                            mr_dtype_name(dtype));
+    plan->out_shape[0] = kind->shape[0] - 1;
+    plan->out_bytes = (uint64_t)plan->out_shape[0] * mr_dtype_size(plan->dtype);
+    kind->label_dtype = plan->dtype;
+    kind->label_ndim = 1;
+    kind->label_shape[0] = plan->out_shape[0];
+    kind->label_bytes = plan->out_bytes;
+    return MR_OK;
+}
+
 /* Raw samples that are not pictures are copied unchanged, or refused. */
 static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan,
                               mr_error *error)
@@ -73,7 +90,7 @@ static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, str
                                 "%s cannot be applied: the samples are not pictures",
                                 mr_transform_op_name(&transform->ops[i]));
     }
-    if (dtype != MR_DTYPE_DEFAULT && dtype != kind->dtype)
+    if (!kind->tokens && dtype != MR_DTYPE_DEFAULT && dtype != kind->dtype)
         return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot be made of records of %s",
                             mr_dtype_name(dtype), mr_dtype_name(kind->dtype));
     if (kind->ndim > MR_MAX_NDIM - 1)
@@ -85,7 +102,7 @@ static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, str
     plan->out_ndim = kind->ndim;
     memcpy(plan->out_shape, kind->shape, sizeof plan->out_shape);
     plan->out_bytes = kind->data_bytes;
-    return MR_OK;
+    return kind->tokens ? compile_tokens(dtype, plan, error) : MR_OK;
 }
 
 static mr_status set_size(struct mr_plan *plan, int64_t width, int64_t height, mr_error *error)

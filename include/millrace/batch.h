@@ -3,7 +3,8 @@
  * A batch: a short table of named arrays.
  *
  * Array 0 holds the samples. It is "image" ([N,C,H,W] or [N,H,W,C]) or, for records that are not
- * images, "data". The next arrays are:
+ * images, "data". Rows of token ids are "tokens" ([N,T], i64 or i32), and the array after them is
+ * "labels" in place of "label": the ids after those of the row. The next arrays are:
  *
  *   "label"     i64 [N], or the labels' own dtype and shape
  *   "index"     i64 [N]: dataset index
@@ -78,7 +79,8 @@ typedef enum mr_dtype {
     MR_U16 = 7,
     MR_I16 = 8,
     MR_I32 = 9,
-    MR_I64 = 10
+    MR_I64 = 10,
+    MR_U32 = 11
 } mr_dtype;
 
 /** Bytes of one element of this dtype; 0 for MR_DTYPE_DEFAULT and for other values. */

@@ -13,6 +13,7 @@
 
 #include "dataset/annotations/box_member.h"
 #include "loader/workers/fork_mark.h"
+#include "loader/workers/token_row.h"
 #include "loader/workers/worker_cache.h"
 #include "pinned/slot_extra.h"
 #include "transforms/erase.h"
@@ -362,6 +363,17 @@ static mr_status take_members(struct mr_sample_maker *maker, const struct mr_sam
     return status;
 }
 
+static mr_status store_tokens(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                              const struct mr_fetched *fetched, mr_error *error)
+{
+    mr_status status = mr_token_row_store(&maker->control->plan, fetched->bytes, fetched->len,
+                                          mr_slot_row(&job->view, MR_COLUMN_IMAGE, job->place),
+                                          label_at(job), error);
+    if (status != MR_OK)
+        mr_sample_fetch_name(maker->job.catalog, job->index, error);
+    return status;
+}
+
 static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                  const struct mr_read *read, mr_error *error)
 {
@@ -371,7 +383,8 @@ static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_
     if (status == MR_OK)
         status = take_members(maker, job, read, error);
     if (status == MR_OK)
-        status = run_pixels(maker, job, &fetched, error);
+        status = maker->control->plan.kind.tokens ? store_tokens(maker, job, &fetched, error)
+                                                  : run_pixels(maker, job, &fetched, error);
     if (status == MR_OK && maker->first_box != MR_NO_COLUMN)
         store_boxes(maker, job);
     return status;

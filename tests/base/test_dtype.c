@@ -21,7 +21,7 @@ static void every_dtype_has_its_name_and_size(void **state)
     } known[] = {
         {MR_U8, "u8", 1},   {MR_F32, "f32", 4}, {MR_F16, "f16", 2}, {MR_BF16, "bf16", 2},
         {MR_F64, "f64", 8}, {MR_I8, "i8", 1},   {MR_U16, "u16", 2}, {MR_I16, "i16", 2},
-        {MR_I32, "i32", 4}, {MR_I64, "i64", 8},
+        {MR_I32, "i32", 4}, {MR_I64, "i64", 8}, {MR_U32, "u32", 4},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         mr_dtype parsed = MR_DTYPE_DEFAULT;

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of token ids: which are read, and what is said of those that are not. The mutated ones must
+ * be opened within their sizes, or refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+#include "tests/dataset/tree.h"
+#include "tests/support/assert_words.h"
+
+enum { N_TOKENS = 1000, HEADER = 1024, N_DOCUMENTS = 7, MAX_BYTES = 8192 };
+
+/* Bytes of a file that is being made. */
+struct bytes {
+    uint8_t at[MAX_BYTES];
+    size_t len;
+};
+
+static void put(struct bytes *bytes, const void *value, size_t len)
+{
+    memcpy(bytes->at + bytes->len, value, len);
+    bytes->len += len;
+}
+
+static void put_u32(struct bytes *bytes, uint32_t value)
+{
+    put(bytes, &value, sizeof value);
+}
+
+static void put_u64(struct bytes *bytes, uint64_t value)
+{
+    put(bytes, &value, sizeof value);
+}
+
+static void put_tokens(struct bytes *bytes, size_t size)
+{
+    for (uint32_t i = 0; i < N_TOKENS; i++)
+        put(bytes, &(uint64_t){i * 7 % 251}, size);
+}
+
+static struct bytes make_llmc(uint32_t magic, uint32_t version, size_t size)
+{
+    struct bytes bytes = {0};
+    put_u32(&bytes, magic);
+    put_u32(&bytes, version);
+    put_u32(&bytes, N_TOKENS);
+    bytes.len = HEADER;
+    put_tokens(&bytes, size);
+    return bytes;
+}
+
+/* The documents have 1, 2, 3, ... tokens, and the last one the rest. */
+static struct bytes make_index(uint8_t dtype, size_t size)
+{
+    struct bytes bytes = {0};
+    put(&bytes, "MMIDIDX\0", 9);
+    put_u64(&bytes, 1);
+    put(&bytes, &dtype, 1);
+    put_u64(&bytes, N_DOCUMENTS);
+    put_u64(&bytes, N_DOCUMENTS + 1);
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < N_DOCUMENTS; i++) {
+        uint32_t length = i < N_DOCUMENTS - 1 ? i + 1 : N_TOKENS - before;
+        put_u32(&bytes, length);
+        before += length;
+    }
+    for (uint64_t i = 0; i < N_DOCUMENTS; i++)
+        put_u64(&bytes, i * (i + 1) / 2 * size);
+    for (uint64_t i = 0; i <= N_DOCUMENTS; i++)
+        put_u64(&bytes, i);
+    return bytes;
+}
+
+static void write_bytes(const struct tree *tree, const char *name, const struct bytes *bytes)
+{
+    tree_write(tree, name, bytes->at, bytes->len);
+}
+
+static const char *spec_of(const struct tree *tree, const char *name, const char *keys)
+{
+    static char text[2 * PATH_MAX];
+    snprintf(text, sizeof text, "%s?%s", tree_spec(tree, "tokens", name), keys);
+    return text;
+}
+
+static void expect_rows(const struct tree *tree, const char *name, const char *keys, int64_t n,
+                        uint64_t first_offset, uint64_t second_offset, uint64_t len)
+{
+    mr_dataset *dataset = open_dataset(spec_of(tree, name, keys));
+    struct mr_part_list list;
+    assert_int_equal(mr_dataset_n_samples(dataset), n);
+    mr_catalog_parts(mr_dataset_catalog(dataset), 0, UINT64_MAX, &list);
+    assert_int_equal(list.n, 1);
+    assert_int_equal(list.part[0].extent.offset, first_offset);
+    assert_int_equal(list.part[0].extent.len, len);
+    mr_catalog_parts(mr_dataset_catalog(dataset), 1, UINT64_MAX, &list);
+    assert_int_equal(list.part[0].extent.offset, second_offset);
+    mr_dataset_destroy(dataset);
+}
+
+static void each_format_has_its_rows(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    struct bytes gpt2 = make_llmc(20240520, 1, 2), llama3 = make_llmc(20240801, 7, 4), raw = {0};
+    struct bytes index = make_index(8, 2);
+    put_tokens(&raw, 2);
+    write_bytes(&tree, "gpt2.bin", &gpt2);
+    write_bytes(&tree, "llama3.bin", &llama3);
+    write_bytes(&tree, "raw", &raw);
+    write_bytes(&tree, "m.bin", &raw);
+    write_bytes(&tree, "m.idx", &index);
+    expect_rows(&tree, "gpt2.bin", "window=10", 99, HEADER, HEADER + 20, 22);
+    expect_rows(&tree, "llama3.bin", "window=10", 99, HEADER, HEADER + 40, 44);
+    expect_rows(&tree, "raw", "window=10&dtype=u16", 99, 0, 20, 22);
+    expect_rows(&tree, "m.bin", "window=10", 99, 0, 20, 22);
+    expect_rows(&tree, "m.bin", "window=499&stride=1", 501, 0, 2, 1000);
+    expect_rows(&tree, "raw", "window=100&dtype=i32", 4, 0, 400, 404);
+    tree_destroy(&tree);
+}
+
+static void rows_do_not_cross_files(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    struct bytes a = make_llmc(20240520, 1, 2);
+    write_bytes(&tree, "a", &a);
+    write_bytes(&tree, "b", &a);
+    char spec[2 * PATH_MAX], name[512];
+    snprintf(spec, sizeof spec, "%s,%s?window=300", tree_spec(&tree, "tokens", "a"),
+             tree_at(&tree, "b"));
+    mr_dataset *dataset = open_dataset(spec);
+    assert_int_equal(mr_dataset_n_samples(dataset), 6);
+    mr_dataset_name(dataset, 3, name, sizeof name);
+    assert_words(name, "b#0");
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    struct bytes good = make_llmc(20240520, 1, 2), other = make_llmc(20240520, 2, 2),
+                 questions = make_llmc(20240522, 1, 2), llama3 = make_llmc(20240801, 7, 4),
+                 raw = {0};
+    put_tokens(&raw, 2);
+    write_bytes(&tree, "good", &good);
+    write_bytes(&tree, "other", &other);
+    write_bytes(&tree, "questions", &questions);
+    write_bytes(&tree, "llama3", &llama3);
+    write_bytes(&tree, "raw", &raw);
+    tree_write(&tree, "empty", "", 0);
+    tree_write(&tree, "odd", "abc", 3);
+    tree_write(&tree, "x.npy", "\x93NUMPY\x01\0", 8);
+    tree_write(&tree, "x.parquet", "PAR1....", 8);
+    tree_write(&tree, "x.jsonl", "{\"text\": 1}", 11);
+    tree_write(&tree, "x.zst", "\x28\xb5\x2f\xfd....", 8);
+    good.len--;
+    write_bytes(&tree, "cut", &good);
+    good.len += 2;
+    write_bytes(&tree, "long", &good);
+    static const struct {
+        const char *name, *keys;
+        mr_status status;
+        const char *words;
+    } cases[] = {
+        {"good", "vocab=9", MR_ERR_INVALID, "tokens need window="},
+        {"good", "window=0", MR_ERR_INVALID, "window"},
+        {"good", "window=8&strid=1", MR_ERR_INVALID, "strid"},
+        {"good", "window=8&dtype=f32", MR_ERR_INVALID, "dtype 'f32' is none of u8"},
+        {"good", "window=8&dtype=u32", MR_ERR_INVALID, "tokens of u16, but dtype is u32"},
+        {"good", "window=1000", MR_ERR_DAMAGED, "no file has the 1001 tokens"},
+        {"cut", "window=8", MR_ERR_DAMAGED, "cut has 3023 bytes; its header says 1000 tokens"},
+        {"long", "window=8", MR_ERR_DAMAGED, "long has 3025 bytes"},
+        {"other", "window=8", MR_ERR_UNSUPPORTED, "version 2 of llm.c's tokens of GPT-2"},
+        {"questions", "window=8", MR_ERR_UNSUPPORTED, "HellaSwag"},
+        {"raw", "window=8", MR_ERR_INVALID, "it needs dtype="},
+        {"empty", "window=8&dtype=u16", MR_ERR_DAMAGED, "has no token"},
+        {"odd", "window=8&dtype=u16", MR_ERR_DAMAGED, "has 3 bytes: not whole tokens of u16"},
+        {"x.npy", "window=8", MR_ERR_UNSUPPORTED, "NumPy"},
+        {"x.parquet", "window=8", MR_ERR_UNSUPPORTED, "Parquet"},
+        {"x.jsonl", "window=8", MR_ERR_UNSUPPORTED, "JSON"},
+        {"x.zst", "window=8", MR_ERR_UNSUPPORTED, "compressed"},
+        {"missing", "window=8", MR_ERR_IO, "missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_open_error(spec_of(&tree, cases[i].name, cases[i].keys), cases[i].status,
+                          cases[i].words);
+    tree_destroy(&tree);
+}
+
+/* Change len bytes of the index at `at`, and expect the words. */
+static void expect_bad_index(const struct tree *tree, size_t at, uint64_t value, size_t len,
+                             const char *words)
+{
+    struct bytes index = make_index(8, 2);
+    memcpy(index.at + at, &value, len);
+    write_bytes(tree, "m.idx", &index);
+    mr_error error;
+    mr_dataset *dataset;
+    assert_true(mr_dataset_open(spec_of(tree, "m.bin", "window=8"), NULL, &dataset, &error) < 0);
+    assert_words(error.text, "m.idx");
+    assert_words(error.text, words);
+}
+
+static void indexes_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    enum {
+        LENGTHS = 34,
+        POINTERS = LENGTHS + 4 * N_DOCUMENTS,
+        DOCUMENTS = POINTERS + 8 * N_DOCUMENTS
+    };
+    struct tree tree;
+    struct bytes raw = {0};
+    tree_create(&tree);
+    put_tokens(&raw, 2);
+    write_bytes(&tree, "m.bin", &raw);
+    expect_bad_index(&tree, 0, 'X', 1, "is not an index of Megatron-Core");
+    expect_bad_index(&tree, 9, 2, 8, "version 2");
+    expect_bad_index(&tree, 17, 0, 1, "unknown dtype 0");
+    expect_bad_index(&tree, 17, 9, 1, "unknown dtype 9");
+    expect_bad_index(&tree, 17, 7, 1, "tokens of f32");
+    expect_bad_index(&tree, 18, UINT64_MAX, 8, "do not fit");
+    expect_bad_index(&tree, 26, UINT64_MAX, 8, "do not fit");
+    expect_bad_index(&tree, 26, 0, 8, "do not fit");
+    expect_bad_index(&tree, LENGTHS, UINT32_MAX, 4, "sequence 0 has a negative length");
+    expect_bad_index(&tree, LENGTHS + 4, 3, 4, "sequence 2 does not begin where");
+    expect_bad_index(&tree, LENGTHS + 4 * (N_DOCUMENTS - 1), N_TOKENS, 4, "sequence 6 ends after");
+    expect_bad_index(&tree, POINTERS + 8, 0, 8, "sequence 1 does not begin where");
+    expect_bad_index(&tree, DOCUMENTS, 1, 8, "documents do not begin with");
+    expect_bad_index(&tree, DOCUMENTS + 8 * N_DOCUMENTS, 6, 8, "documents do not begin with");
+    tree_destroy(&tree);
+}
+
+/* Every row of a dataset that was opened lies within its file. */
+static void check_rows(mr_dataset *dataset, uint64_t file_bytes)
+{
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    struct mr_part_list list;
+    for (int64_t i = 0; i < mr_dataset_n_samples(dataset); i++) {
+        mr_catalog_parts(catalog, i, UINT64_MAX, &list);
+        assert_true(list.part[0].extent.offset + list.part[0].extent.len <= file_bytes);
+    }
+}
+
+static void mutate(struct bytes *bytes, size_t n_head)
+{
+    for (int k = rand() % 3; k >= 0; k--) {
+        size_t at = (size_t)rand() % (n_head < bytes->len ? n_head : bytes->len);
+        bytes->at[at] = rand() % 2 ? (uint8_t)rand() : (uint8_t)(bytes->at[at] ^ 1u << rand() % 8);
+    }
+    if (rand() % 4 == 0)
+        bytes->len = (size_t)rand() % (bytes->len + 1);
+}
+
+static void mutated_files_are_refused_or_stay_within_their_sizes(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    int n_opened = 0;
+    srand(1);
+    for (int i = 0; i < 2000; i++) {
+        bool has_index = i % 2;
+        struct bytes file = has_index ? (struct bytes){0} : make_llmc(20240520, 1, 2);
+        struct bytes index = make_index((uint8_t)(i % 10), 2);
+        if (has_index) {
+            put_tokens(&file, 2);
+            mutate(&index, index.len);
+            write_bytes(&tree, "x.idx", &index);
+        } else {
+            mutate(&file, 12);
+        }
+        const char *name = has_index ? "x.bin" : "y.bin";
+        write_bytes(&tree, name, &file);
+        mr_dataset *dataset;
+        mr_error error;
+        if (mr_dataset_open(spec_of(&tree, name, "window=5"), NULL, &dataset, &error) == MR_OK) {
+            check_rows(dataset, file.len);
+            mr_dataset_destroy(dataset);
+            n_opened++;
+        } else {
+            assert_words(error.text, has_index ? "x." : "y.bin");
+        }
+    }
+    assert_in_range(n_opened, 1, 1000);
+    tree_destroy(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_format_has_its_rows),
+        cmocka_unit_test(rows_do_not_cross_files),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(indexes_that_do_not_fit_are_refused),
+        cmocka_unit_test(mutated_files_are_refused_or_stay_within_their_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of token ids in whole epochs. The oracle is arithmetic: token i of file f is known, so each
+ * row follows from its dataset index.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <millrace/millrace.h>
+
+#include "tests/support/assert_words.h"
+#include "tests/support/epochs.h"
+#include "tests/support/folder.h"
+
+enum { WINDOW = 16, N_FILES = 3, VOCAB = 60000, SPEC = 4096 };
+
+static char *folder;
+
+static int64_t count_tokens(int file)
+{
+    return 500 + 333 * file;
+}
+
+static int64_t token(int file, int64_t i)
+{
+    return (file * 40503 + i * 2654435761) % VOCAB;
+}
+
+static int64_t rows_of(int file, int64_t stride)
+{
+    return 1 + (count_tokens(file) - WINDOW - 1) / stride;
+}
+
+static void write_files(const char *ending, size_t size)
+{
+    for (int f = 0; f < N_FILES; f++) {
+        char name[64];
+        uint8_t *bytes = malloc((size_t)count_tokens(f) * size);
+        for (int64_t i = 0; i < count_tokens(f); i++)
+            memcpy(bytes + (size_t)i * size, &(int64_t){token(f, i)}, size);
+        snprintf(name, sizeof name, "%d.%s", f, ending);
+        mr_test_folder_write(folder, name, bytes, (size_t)count_tokens(f) * size);
+        free(bytes);
+    }
+}
+
+static void name_files(char spec[SPEC], const char *ending, const char *keys)
+{
+    snprintf(spec, SPEC, "tokens:%s/0.%s,%s/1.%s,%s/2.%s?window=%d&%s", folder, ending, folder,
+             ending, folder, ending, WINDOW, keys);
+}
+
+static int64_t element(const mr_array *array, int64_t row, int64_t i)
+{
+    const char *at = (const char *)array->data + row * array->strides[0] + i * array->strides[1];
+    return array->dtype == MR_I64 ? *(const int64_t *)at : *(const int32_t *)at;
+}
+
+static void check_batch(const mr_batch *batch, int64_t stride)
+{
+    const mr_array *tokens = mr_batch_array(batch, "tokens"),
+                   *labels = mr_batch_array(batch, "labels");
+    const int64_t *indices = mr_batch_data(batch, "index");
+    assert_non_null(tokens);
+    assert_non_null(labels);
+    assert_int_equal(tokens->shape[1], WINDOW);
+    assert_int_equal(labels->shape[1], WINDOW);
+    for (int64_t row = 0; row < mr_batch_size(batch); row++) {
+        int file = 0;
+        int64_t at = indices[row];
+        for (; at >= rows_of(file, stride); file++)
+            at -= rows_of(file, stride);
+        for (int64_t i = 0; i < WINDOW; i++) {
+            assert_int_equal(element(tokens, row, i), token(file, at * stride + i));
+            assert_int_equal(element(labels, row, i), token(file, at * stride + i + 1));
+        }
+    }
+}
+
+static void check_epoch(const char *spec, int64_t stride, uint32_t dtype, uint32_t num_workers)
+{
+    mr_dataset *dataset = mr_test_dataset(spec);
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.batch_size = 10;
+    options.num_workers = num_workers;
+    options.dtype = dtype;
+    options.seed = 3;
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    mr_batch *batch;
+    int64_t n = 0;
+    mr_status status;
+    while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
+        check_batch(batch, stride);
+        n += mr_batch_size(batch);
+        mr_batch_release(batch);
+    }
+    assert_int_equal(status, MR_END);
+    assert_int_equal(n, rows_of(0, stride) + rows_of(1, stride) + rows_of(2, stride));
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    folder = mr_test_folder_create();
+    write_files("u16", 2);
+    write_files("u32", 4);
+    write_files("i64", 8);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mr_test_folder_remove(folder);
+    return 0;
+}
+
+static void rows_are_those_of_the_files(void **state)
+{
+    (void)state;
+    static const char *const dtypes[] = {"u16", "u32", "i64"};
+    static const int64_t strides[] = {WINDOW, 1, 50};
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
+    for (size_t d = 0; d < 3; d++)
+        for (size_t k = 0; k < 3; k++) {
+            char keys[64], spec[SPEC];
+            snprintf(keys, sizeof keys, "dtype=%s&stride=%d&vocab=%d", dtypes[d], (int)strides[k],
+                     VOCAB);
+            name_files(spec, dtypes[d], keys);
+            check_epoch(spec, strides[k], d == k ? MR_I32 : MR_DTYPE_DEFAULT, workers[k]);
+        }
+}
+
+/* Damage ends the epoch, and says which id it was. */
+static void expect_damage(const char *spec, uint32_t dtype, const char *words)
+{
+    mr_dataset *dataset = mr_test_dataset(spec);
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.batch_size = 200;
+    options.num_workers = 2;
+    options.no_shuffle = true;
+    options.dtype = dtype;
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+    assert_true(epoch.n_failures > 0);
+    assert_words(epoch.first_error.text, words);
+    mr_test_epoch_free(&epoch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+}
+
+static void ids_that_cannot_be_are_damage(void **state)
+{
+    (void)state;
+    char spec[SPEC];
+    int64_t ids[WINDOW + 1] = {0};
+    snprintf(spec, sizeof spec, "tokens:%s/bad?dtype=i64&window=%d", folder, WINDOW);
+    ids[5] = -1;
+    mr_test_folder_write(folder, "bad", ids, sizeof ids);
+    expect_damage(spec, MR_I32, "bad#0 (index 0): token 5 is -1, which is not an id of i32");
+    expect_damage(spec, MR_I64, "token 5 is -1, which is not an id of i64");
+    ids[5] = 0;
+    ids[WINDOW] = INT64_C(1) << 31; /* it is a label only */
+    mr_test_folder_write(folder, "bad", ids, sizeof ids);
+    expect_damage(spec, MR_I32, "token 16 is 2147483648, which is not an id of i32");
+    ids[WINDOW] = 100;
+    mr_test_folder_write(folder, "bad", ids, sizeof ids);
+    snprintf(spec, sizeof spec, "tokens:%s/bad?dtype=i64&window=%d&vocab=100", folder, WINDOW);
+    expect_damage(spec, MR_I64, "token 16 is 100, but vocab is 100");
+}
+
+static void a_file_that_shrinks_is_damage(void **state)
+{
+    (void)state;
+    char spec[SPEC], path[SPEC / 2];
+    name_files(spec, "u16", "dtype=u16");
+    mr_dataset *dataset = mr_test_dataset(spec);
+    snprintf(path, sizeof path, "%s/1.u16", folder);
+    assert_int_equal(truncate(path, 100), 0);
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.num_workers = 2;
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+    assert_true(epoch.n_failures > 0);
+    assert_words(epoch.first_error.text, "1.u16#");
+    mr_test_epoch_free(&epoch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    write_files("u16", 2);
+}
+
+/* A row that begins at 4 GiB of a sparse file. */
+static void offsets_have_64_bits(void **state)
+{
+    (void)state;
+    const int64_t stride = INT64_C(1) << 31, n = stride + WINDOW + 1;
+    char spec[SPEC], path[SPEC / 2];
+    snprintf(path, sizeof path, "%s/large", folder);
+    mr_test_folder_write(folder, "large", "", 0);
+    assert_int_equal(truncate(path, n * 2), 0);
+    FILE *file = fopen(path, "r+");
+    assert_int_equal(fseeko(file, stride * 2, SEEK_SET), 0);
+    assert_int_equal(fwrite("\x39\x30", 2, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    snprintf(spec, sizeof spec, "tokens:%s?dtype=u16&window=%d&stride=%lld", path, WINDOW,
+             (long long)stride);
+    mr_dataset *dataset = mr_test_dataset(spec);
+    assert_int_equal(mr_dataset_n_samples(dataset), 2);
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.batch_size = 2;
+    options.num_workers = MR_NO_WORKERS;
+    options.no_shuffle = true;
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    mr_batch *batch;
+    assert_ok(mr_loader_next(loader, MR_FOREVER, &batch), mr_loader_error(loader));
+    assert_int_equal(element(mr_batch_array(batch, "tokens"), 1, 0), 0x3039);
+    assert_int_equal(element(mr_batch_array(batch, "tokens"), 0, 0), 0);
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_those_of_the_files),
+        cmocka_unit_test(ids_that_cannot_be_are_damage),
+        cmocka_unit_test(a_file_that_shrinks_is_damage),
+        cmocka_unit_test(offsets_have_64_bits),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
