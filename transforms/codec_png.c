@@ -437,7 +437,10 @@ static mr_status read_mask(struct png *png, uint32_t width, uint32_t height,
     pixels->pixel_bytes = png->wide_grey ? 2 : 1;
     pixels->row_bytes = width * pixels->pixel_bytes;
     uint64_t len = (uint64_t)pixels->row_bytes * height;
-    status = mr_codec_limits_check_memory(&png->limits, len + DECODER_BYTES, error);
+    /* mask_inflate.c has the file's bytes again, a filter for each row, and a row above the first
+     */
+    uint64_t need = len + pixels->row_bytes + height + 1 + png->len;
+    status = mr_codec_limits_check_memory(&png->limits, need + DECODER_BYTES, error);
     if (status != MR_OK || inflate_mask(png, pixels))
         return status;
     status = mr_scratch_reserve(&pixels->rows, len, 1, error);

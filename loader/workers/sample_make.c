@@ -470,6 +470,13 @@ static mr_status check_callback_sample(const struct mr_sample_maker *maker, cons
     return MR_OK;
 }
 
+static mr_status fail_length(uint64_t len, const char *name, uint64_t most, mr_error *error)
+{
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "get gave %llu bytes of '%s': more than %llu, or not whole elements",
+                        (unsigned long long)len, name, (unsigned long long)most);
+}
+
 /* Store the rows of the callbacks' columns, or take a mask for the run of the pixels. */
 static mr_status store_columns(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                const mr_sample *sample, mr_error *error)
@@ -478,6 +485,9 @@ static mr_status store_columns(struct mr_sample_maker *maker, const struct mr_sa
     uint32_t column = maker->first_extra;
     for (uint32_t k = 0; k < plan->kind.n_extra; k++) {
         if (mr_plan_member_use(plan, k) == MR_MEMBER_MASK) {
+            const struct mr_extra *extra = &plan->kind.extra[k];
+            if (sample->column_bytes[k] > extra->max_bytes)
+                return fail_length(sample->column_bytes[k], extra->name, extra->max_bytes, error);
             mr_status status =
                 lend_mask(maker, job, sample->column[k], sample->column_bytes[k], error);
             if (status != MR_OK)
@@ -489,10 +499,7 @@ static mr_status store_columns(struct mr_sample_maker *maker, const struct mr_sa
         if (len > 0 && !sample->column[k])
             return mr_error_set(error, MR_ERR_DAMAGED, "get gave no row of '%s'", c->name);
         if (len > c->row_bytes || len % mr_dtype_size((mr_dtype)c->dtype) != 0)
-            return mr_error_set(
-                error, MR_ERR_DAMAGED,
-                "get gave %llu bytes of '%s': more than %llu, or not whole elements",
-                (unsigned long long)len, c->name, (unsigned long long)c->row_bytes);
+            return fail_length(len, c->name, c->row_bytes, error);
         if (mr_column_is_ragged(c))
             mr_slot_extra_put(&job->view, column, job->place, sample->column[k], len);
         else

@@ -120,7 +120,8 @@ static struct {
     uint8_t bytes[1 << 16];
     size_t len;
 } photos[N], seg[N];
-static int64_t without_mask = -1; /* the index of a sample that has the length of its mask alone */
+static int64_t wrong_mask = -1; /* the index of a sample whose callback gives */
+static size_t wrong_bytes;      /* these many bytes, or with 0 the length of its mask alone */
 
 static int get_file(void *user, int64_t index, mr_sample *sample)
 {
@@ -128,8 +129,9 @@ static int get_file(void *user, int64_t index, mr_sample *sample)
     sample->bytes = photos[index].bytes;
     sample->len_bytes = photos[index].len;
     sample->encoded = true;
-    sample->column[0] = index == without_mask ? NULL : seg[index].bytes;
-    sample->column_bytes[0] = seg[index].len;
+    bool is_wrong = index == wrong_mask;
+    sample->column[0] = is_wrong && wrong_bytes == 0 ? NULL : seg[index].bytes;
+    sample->column_bytes[0] = is_wrong && wrong_bytes > 0 ? wrong_bytes : seg[index].len;
     sample->column[1] = &seg[index].len;
     return 0;
 }
@@ -476,7 +478,7 @@ static void a_cache_changes_nothing(void **state)
 
 static void expect_damage(const char *transform, const char *words)
 {
-    bool calls = without_mask >= 0;
+    bool calls = wrong_mask >= 0;
     mr_dataset *dataset = calls ? open_callbacks() : open_folder();
     mr_loader_options o = base_options(MR_NO_WORKERS);
     o.on_error = MR_ON_ERROR_FAIL;
@@ -495,9 +497,11 @@ static void expect_damage(const char *transform, const char *words)
 static void a_wrong_mask_is_damage_of_its_sample(void **state)
 {
     (void)state;
-    without_mask = 4;
+    wrong_mask = 4;
     expect_damage("resize(24:24)+mask()", "it has no mask");
-    without_mask = -1;
+    wrong_bytes = (1 << 16) + 1;
+    expect_damage("resize(24:24)+mask()", "get gave 65537 bytes of 'seg': more than 65536");
+    wrong_mask = -1;
     struct mr_test_png png = mask_of(4);
     png.colour_type = 2;
     write_png("masks/a/004.png", &png);

@@ -198,6 +198,8 @@ static void what_cannot_be_shared_is_refused_by_name(void **state)
                    "view 'b' is inside picture #2 of 'a': pictures are 0 to 1");
     expect_refused("view(a,resize(9:9)+five_crop(5))|view(b,inside(a#1,resize(9:9)))",
                    "view 'b' is inside picture #1 of 'a': pictures are 0 to 0");
+    expect_refused("view(a,hflip+resize(9:9))|view(b,2,inside(aa,hflip)+resize(9:9))",
+                   "view 'b' is inside 'aa', which is no view of the text");
 }
 
 int main(void)

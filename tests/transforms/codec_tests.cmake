@@ -13,7 +13,7 @@ if(WEBP_FOUND)
 endif()
 if(LIBDEFLATE_FOUND)
   mr_test(test_mask_inflate SOURCES test_mask_inflate.c reference.c
-      LIBS mr_transforms mr_base mr_dep_libpng mr_dep_zlib)
+      LIBS mr_transforms mr_base mr_test_images mr_dep_libpng mr_dep_zlib)
 endif()
 mr_test(test_box_rows SOURCES test_box_rows.c LIBS mr_transforms mr_base mr_test_allocations)
 if(TIFF_FOUND)

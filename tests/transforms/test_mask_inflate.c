@@ -15,6 +15,7 @@
 #include <png.h>
 #include <zlib.h>
 
+#include "tests/support/images.h"
 #include "tests/transforms/reference.h"
 #include "transforms/codec_png.h"
 
@@ -238,10 +239,31 @@ static void masks_are_those_of_libpng(void **state)
     mr_mask_inflate_fini(&made);
 }
 
+/* Also what the filters of many short rows need. */
+static void all_memory_counts_towards_the_limit(void **state)
+{
+    (void)state;
+    const struct mr_test_png png = {.width = 1, .height = 600000};
+    struct mr_codec_limits limits = mr_codec_limits_resolve(&(struct mr_codec_limits){0});
+    struct mr_test_image image = mr_test_png(&png);
+    struct mr_mask_pixels made = {0};
+    mr_error error = {0};
+    for (int i = 0; i < 2; i++) {
+        mr_status status = mr_codec_png_read_indices(&limits, image.bytes, image.len, png.width,
+                                                     png.height, &made, &error);
+        assert_int_equal(status, i == 0 ? MR_OK : MR_ERR_DAMAGED);
+        limits.max_decoder_bytes = made.rows.len_allocated + made.stream.len_allocated;
+    }
+    assert_non_null(strstr(error.text, "memory"));
+    mr_test_image_free(&image);
+    mr_mask_inflate_fini(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_are_those_of_libpng),
+        cmocka_unit_test(all_memory_counts_towards_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
