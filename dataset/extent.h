@@ -16,14 +16,16 @@ struct mr_extent {
 #define MR_CATALOG_PATH 4096       /* bytes of a path, with its NUL */
 #define MR_CATALOG_DESCRIPTION 640 /* bytes of the name of a sample in a message, with its NUL */
 
+enum { MR_ETAG = 104 };
+
 /*
  * Which version of a remote object the catalog was made from. If one of the first two is not empty
  * and the object has another now, it was replaced.
  */
 struct mr_object_version {
-    char etag[104];    /* a strong ETag with its quotes; "": the server sent none */
-    char modified[40]; /* Last-Modified as it was sent; "": not sent */
-    uint64_t size;     /* MR_LEN_UNKNOWN: not known */
+    char etag[MR_ETAG]; /* a strong ETag with its quotes; "": the server sent none */
+    char modified[40];  /* Last-Modified as it was sent; "": not sent */
+    uint64_t size;      /* MR_LEN_UNKNOWN: not known */
 };
 
 /* What the bytes are for. */

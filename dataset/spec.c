@@ -98,9 +98,9 @@ static mr_status check_place(const struct mr_kind *kind, const char *path, mr_er
     if (len == 0 || *path == '.' || strncmp(path + len, "://", 3) != 0)
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID,
-                        "'%.*s' is a URL that %s does not read (list, tar and pack read http:// "
-                        "and https://): copy the files to a local folder, or mount the storage "
-                        "(s3fs, rclone mount), and name that path",
+                        "'%.*s' is a URL that %s does not read (list, tar and pack read http://, "
+                        "https://, s3://, gs:// and hf://): copy the files to a local folder, or "
+                        "mount the storage (s3fs, rclone mount), and name that path",
                         (int)mr_url_shown_len(path), path, kind->name);
 }
 

@@ -85,11 +85,20 @@ static void take_status(struct mr_answer *answer, const char *text, const char *
 }
 
 /* A weak ETag (W/"...") is not one of the bytes. */
-static void take_etag(struct mr_answer *answer, const char *value, size_t len)
+static void take_etag(char etag_out[MR_ETAG], const char *value, size_t len)
 {
-    char *etag = answer->version.etag;
     if (len >= 2 && value[0] == '"' && value[len - 1] == '"')
-        copy_value(etag, sizeof answer->version.etag, value, len);
+        copy_value(etag_out, MR_ETAG, value, len);
+}
+
+/* A word of a store, which becomes a part of a message or of a host. */
+static void copy_word(char *out, size_t size, const char *value, size_t len)
+{
+    size_t n = 0;
+    while (n < len && ((value[n] >= '0' && value[n] <= '9') || value[n] == '-' ||
+                       (mr_word_lower(value[n]) >= 'a' && mr_word_lower(value[n]) <= 'z')))
+        n++;
+    copy_value(out, size, value, n == len ? len : 0);
 }
 
 static void take_header(struct mr_answer *answer, const char *name, const char *value, size_t len)
@@ -105,7 +114,13 @@ static void take_header(struct mr_answer *answer, const char *name, const char *
         copy_value(answer->encoding, sizeof answer->encoding, fits ? value : "unknown",
                    fits ? len : 7);
     } else if (mr_word_is(name, "etag")) {
-        take_etag(answer, value, len);
+        take_etag(answer->version.etag, value, len);
+    } else if (mr_word_is(name, "x-linked-etag")) {
+        take_etag(answer->file_etag, value, len);
+    } else if (mr_word_is(name, "x-amz-bucket-region")) {
+        copy_word(answer->region, sizeof answer->region, value, len);
+    } else if (mr_word_is(name, "x-error-code")) {
+        copy_word(answer->error, sizeof answer->error, value, len);
     } else if (mr_word_is(name, "last-modified")) {
         copy_value(answer->version.modified, sizeof answer->version.modified, value, len);
     }
@@ -128,6 +143,27 @@ void mr_answer_line(struct mr_answer *answer, const char *line, size_t len)
     while (value < end && (*value == ' ' || *value == '\t'))
         value++;
     take_header(answer, name, value, (size_t)(end - value));
+}
+
+/* Copy a word between <name> and </name>, if there is one. */
+static void take_element(const char *body, const char *name, char *out, size_t size)
+{
+    char tag[20];
+    snprintf(tag, sizeof tag, "<%s>", name);
+    const char *text = strstr(body, tag);
+    if (text && !*out)
+        copy_word(out, size, text + strlen(tag), strcspn(text + strlen(tag), "<"));
+}
+
+void mr_answer_body(struct mr_answer *answer, const char *bytes, size_t len)
+{
+    size_t left = sizeof answer->body - 1 - answer->body_len;
+    len = len < left ? len : left;
+    memcpy(answer->body + answer->body_len, bytes, len);
+    answer->body_len += len;
+    answer->body[answer->body_len] = '\0';
+    take_element(answer->body, "Code", answer->error, sizeof answer->error);
+    take_element(answer->body, "Region", answer->region, sizeof answer->region);
 }
 
 static bool is_replaced(const struct mr_object_version *now, const struct mr_object_version *before)

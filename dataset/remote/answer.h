@@ -8,7 +8,7 @@
 
 #include "dataset/extent.h"
 
-enum { MR_ANSWER_WORDS = 200 };
+enum { MR_ANSWER_WORDS = 200, MR_ANSWER_BODY = 1024 };
 
 struct mr_answer {
     int code;          /* 0: there is no answer yet */
@@ -18,6 +18,12 @@ struct mr_answer {
     uint64_t first, last;
     uint64_t length; /* Content-Length; MR_LEN_UNKNOWN: not sent */
     struct mr_object_version version;
+    char error[64];          /* a store's name for what is wrong: "NoSuchKey" */
+    char region[40];         /* of the bucket */
+    char file_etag[MR_ETAG]; /* of the file that a redirect leads to */
+    /* The begin of the body, if the answer is not good. */
+    char body[MR_ANSWER_BODY];
+    size_t body_len;
 };
 
 /*
@@ -26,17 +32,22 @@ struct mr_answer {
  */
 void mr_answer_line(struct mr_answer *answer, const char *line, size_t len);
 
+/* Take bytes of the body of an answer that is not good. */
+void mr_answer_body(struct mr_answer *answer, const char *bytes, size_t len);
+
 struct mr_answer_wish {
     uint64_t offset;
     uint64_t len;                            /* MR_LEN_UNKNOWN: the whole object; offset is 0 */
     uint64_t max_bytes;                      /* of a whole object */
     const struct mr_object_version *version; /* NULL: any */
+    const char *query; /* of a request to a bucket, escaped: "list-type=2"; NULL: none */
 };
 
 enum mr_verdict {
     MR_VERDICT_GOOD,
     MR_VERDICT_RETRY, /* the same request may succeed later */
     MR_VERDICT_FINAL,
+    MR_VERDICT_MOVED, /* another request, which may be made at once, will succeed */
 };
 
 /*

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "dataset/remote/curl_api.h"
 #include "dataset/remote/request.h"
+#include "dataset/remote/stores/store_answer.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 enum {
@@ -35,6 +36,7 @@ struct connection {
     CURL *easy;
     struct mr_http_get *get; /* NULL: the connection is free */
     struct curl_slist *headers;
+    struct mr_request_origin origin;
     struct mr_answer answer;
     bool judged;
     enum mr_verdict verdict;
@@ -61,6 +63,7 @@ struct mr_http {
     uint32_t n_allowed, n_good;
     struct queue fresh, ended;
     struct mr_http_get *paused; /* a list, in no order */
+    struct mr_targets targets;
     struct mr_rng rng;
 };
 
@@ -88,6 +91,10 @@ static size_t take_header(char *line, size_t size, size_t n, void *user)
 
 static enum mr_verdict judge(struct connection *c)
 {
+    if (!c->judged && *c->origin.etag) { /* the target's server has another one for these bytes */
+        memcpy(c->answer.version.etag, c->origin.etag, sizeof c->origin.etag);
+        c->answer.version.modified[0] = '\0';
+    }
     if (!c->judged)
         c->verdict = mr_answer_judge(&c->answer, &c->get->wish, &c->expected, &c->get->os_error,
                                      c->get->words);
@@ -112,6 +119,7 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *user)
     struct connection *c = user;
     size_t len = size * n;
     if (judge(c) != MR_VERDICT_GOOD) {
+        mr_answer_body(&c->answer, bytes, len);
         c->len += len;
         return c->len <= MAX_ERROR_BODY ? len : 0;
     }
@@ -213,6 +221,7 @@ void mr_http_destroy(struct mr_http *http)
     }
     if (http->multi)
         http->curl->multi_cleanup(http->multi);
+    mr_target_clear(&http->targets);
     free(http->connections);
     free(http);
 }
@@ -220,7 +229,7 @@ void mr_http_destroy(struct mr_http *http)
 void mr_http_begin(struct mr_http *http, struct mr_http_get *get)
 {
     get->begun_ns = get->not_before_ns = 0;
-    get->n_tries = 0;
+    get->n_tries = get->n_moves = 0;
     push(&http->fresh, get);
 }
 
@@ -243,13 +252,18 @@ static mr_status prepare(struct connection *c, struct mr_remote_request *request
 {
     const struct mr_curl_api *curl = c->http->curl;
     char range[64];
-    if (mr_remote_request_make(c->get->url, &c->get->wish, request, c->get->words) < 0)
+    const struct mr_target *target = mr_target_find(&c->http->targets, c->get->url);
+    if (mr_remote_request_make(c->get->url, target, &c->get->wish, request, c->get->words) < 0)
         return MR_ERR_DAMAGED;
+    c->origin = request->origin;
     uint64_t offset = c->get->wish.offset, len = c->get->wish.len;
     snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, offset, offset + len - 1);
-    for (uint32_t i = 0; i < request->n_headers; i++)
-        if (!add_header(c, request->headers[i]))
+    for (size_t at = 0; at < request->headers_len; at += strlen(request->headers + at) + 1)
+        if (!add_header(c, request->headers + at))
             return MR_ERR_NO_MEMORY;
+    long is_plain = request->origin.store == MR_STORE_NONE; /* libcurl follows redirects */
+    curl->easy_setopt(c->easy, CURLOPT_FOLLOWLOCATION, is_plain);
+    curl->easy_setopt(c->easy, CURLOPT_PATH_AS_IS, !is_plain); /* a key may have dots */
     if (!mr_curl_api_keep_secure(c->easy, request->url) ||
         curl->easy_setopt(c->easy, CURLOPT_URL, request->url) != CURLE_OK ||
         curl->easy_setopt(c->easy, CURLOPT_RANGE, len == MR_LEN_UNKNOWN ? NULL : range) !=
@@ -265,6 +279,7 @@ static void start(struct mr_http *http, struct connection *c, struct mr_http_get
     uint64_t now = mr_clock_now_ns();
     c->get = get;
     c->answer = (struct mr_answer){0};
+    c->origin = (struct mr_request_origin){0};
     c->judged = c->no_memory = false;
     c->reserved = c->len = 0;
     c->text[0] = '\0';
@@ -347,6 +362,16 @@ static enum mr_verdict judge_end(struct connection *c, CURLcode code)
     return may_pass(code) ? MR_VERDICT_RETRY : MR_VERDICT_FINAL;
 }
 
+/* Let the store say what its refusal means. */
+static enum mr_verdict judge_refusal(struct connection *c)
+{
+    struct mr_http_get *get = c->get;
+    char *location = NULL;
+    c->http->curl->easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &location);
+    return mr_store_answer_judge(&c->http->targets, get->url, &c->origin, &c->answer, location,
+                                 get->n_moves, c->verdict, get->words);
+}
+
 /* Half of the pause is random, so that workers do not come back together. */
 static uint64_t draw_pause_ms(struct mr_http *http, uint32_t n_tries)
 {
@@ -375,6 +400,16 @@ static void try_again(struct mr_http *http, struct mr_http_get *get, uint64_t as
     http->paused = get;
 }
 
+/* Make another request at once, which is not another try. */
+static void move(struct mr_http *http, struct mr_http_get *get)
+{
+    get->n_moves++;
+    get->n_tries--;
+    get->not_before_ns = 0;
+    get->next = http->paused;
+    http->paused = get;
+}
+
 static void count_answer(struct mr_http *http, const struct mr_answer *answer, bool good)
 {
     if (answer->code == 429 || answer->code == 503) {
@@ -394,6 +429,8 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
     http->curl->easy_getinfo(easy, CURLINFO_PRIVATE, &c);
     http->curl->easy_getinfo(easy, CURLINFO_RETRY_AFTER, &asked_s);
     enum mr_verdict verdict = judge_end(c, code);
+    if (c->judged && c->verdict != MR_VERDICT_GOOD && c->answer.code >= 300)
+        verdict = judge_refusal(c);
     count_answer(http, &c->answer, verdict == MR_VERDICT_GOOD);
     bool no_memory = c->no_memory || code == CURLE_OUT_OF_MEMORY;
     struct mr_http_get *get = leave(c);
@@ -406,6 +443,8 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
         end_get(http, get, MR_OK, c->len);
     else if (verdict == MR_VERDICT_FINAL)
         end_get(http, get, MR_ERR_DAMAGED, 0);
+    else if (verdict == MR_VERDICT_MOVED)
+        move(http, get);
     else
         try_again(http, get, asked_s > 0 && asked_s < 86400 ? (uint64_t)asked_s * 1000 : 0);
 }

@@ -44,6 +44,7 @@ struct mr_http_get {
     uint64_t begun_ns; /* the first try; 0: none yet */
     uint64_t not_before_ns;
     uint32_t n_tries;
+    uint32_t n_moves; /* how often an answer led to another server */
 };
 
 /* Returns MR_OK; MR_ERR_UNSUPPORTED: there is no libcurl, which the message says. */

@@ -4,24 +4,28 @@
 
 #include <stdio.h>
 
+#include "base/words.h"
+#include "dataset/remote/stores/store_request.h"
 #include "dataset/remote/url.h"
 
-static void add_header(struct mr_remote_request *request, const char *name, const char *value)
-{
-    snprintf(request->headers[request->n_headers++], MR_REQUEST_HEADER, "%s: %s", name, value);
-}
-
-mr_status mr_remote_request_make(const char *url, const struct mr_answer_wish *wish,
+mr_status mr_remote_request_make(const char *url, const struct mr_target *target,
+                                 const struct mr_answer_wish *wish,
                                  struct mr_remote_request *request_out,
                                  char words_out[MR_ANSWER_WORDS])
 {
-    request_out->n_headers = 0;
-    if (mr_url_encode(url, request_out->url, sizeof request_out->url) < 0) {
+    request_out->headers_len = 0;
+    request_out->origin = (struct mr_request_origin){.store = mr_store_name_find(url)};
+    mr_request_headers_add(request_out, "Accept-Encoding", "identity");
+    /* Hugging Face answers with another server's ETag, and targets never change */
+    if (wish->version && *wish->version->etag && request_out->origin.store != MR_STORE_HF)
+        mr_request_headers_add(request_out, "If-Match", wish->version->etag);
+    mr_status status = MR_OK;
+    if (request_out->origin.store) {
+        status = mr_store_request_make(url, target, wish->query, request_out, words_out);
+    } else if (mr_url_encode(url, request_out->url, sizeof request_out->url) < 0) {
         snprintf(words_out, MR_ANSWER_WORDS, "its URL is too long");
-        return MR_ERR_DAMAGED;
+        status = MR_ERR_DAMAGED;
     }
-    add_header(request_out, "Accept-Encoding", "identity");
-    if (wish->version && *wish->version->etag)
-        add_header(request_out, "If-Match", wish->version->etag);
-    return MR_OK;
+    request_out->origin.is_secure = status == MR_OK && mr_word_begins(request_out->url, "https:");
+    return status;
 }

@@ -7,13 +7,16 @@
 #include <string.h>
 
 #include "base/words.h"
+#include "dataset/remote/stores/store_name.h"
 
-/* The length of "https://" or "http://" at the start of a text; 0: another text. */
+/* The length of "https://" and the like at the start of a text; 0: another text. */
 static size_t scheme_len(const char *text)
 {
     if (mr_word_begins(text, "https://"))
         return 8;
-    return mr_word_begins(text, "http://") ? 7 : 0;
+    if (mr_word_begins(text, "http://"))
+        return 7;
+    return mr_store_name_find(text) ? 5 : 0;
 }
 
 bool mr_url_is(const char *text)
@@ -23,11 +26,18 @@ bool mr_url_is(const char *text)
 
 size_t mr_url_shown_len(const char *url)
 {
-    return strcspn(url, "?");
+    return mr_store_name_find(url) ? strlen(url) : strcspn(url, "?");
 }
 
 mr_status mr_url_check(const char *url, mr_error *error)
 {
+    struct mr_store_name name;
+    enum mr_store store = mr_store_name_find(url);
+    if (store)
+        return mr_store_name_parse(url, &name)
+                   ? MR_OK
+                   : mr_error_set(error, MR_ERR_INVALID, "the URL '%s' is not %s", url,
+                                  mr_store_name_form(store));
     const char *host = url + scheme_len(url);
     size_t len = strcspn(host, "/?#"), shown = mr_url_shown_len(url);
     if (memchr(host, '@', len)) /* the message must not contain the password */
@@ -43,13 +53,24 @@ mr_status mr_url_check(const char *url, mr_error *error)
     return MR_OK;
 }
 
+/* The length of what comes before the path: the server, the bucket or the repository. */
+static size_t root_len(const char *folder)
+{
+    struct mr_store_name name;
+    size_t scheme = scheme_len(folder);
+    if (!mr_store_name_find(folder))
+        return scheme + strcspn(folder + scheme, "/");
+    mr_store_name_parse(folder, &name);
+    return (size_t)(name.key - folder) - (name.key[-1] == '/');
+}
+
 int mr_url_join(const char *folder, const char *name, char *url_out, size_t size)
 {
-    size_t len = strlen(folder), scheme = scheme_len(folder);
+    size_t len = strlen(folder);
     if (mr_url_is(name))
         len = 0;
     else if (*name == '/')
-        len = scheme + strcspn(folder + scheme, "/");
+        len = root_len(folder);
     int n = snprintf(url_out, size, "%.*s%s", (int)len, folder, name);
     return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }

@@ -44,7 +44,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   list:FILE[?label=DTYPE&extra=NAME:BYTES,...]
  *                          lines of path, tab, label; relative paths are relative to the list. With
  *                          extra, a tab and a further path follow the label for each item. FILE
- *                          and paths may be URLs (http://, https://; docs/remote.md)
+ *                          and paths may be URLs (https://, s3://, ...: docs/remote.md)
  *   ranges:FILE            images that are ranges of larger files: lines of path, label, offset and
  *                          length, with tabs between
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
@@ -184,7 +184,7 @@ MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dat
  *   mr_dataset_from_files(paths, labels, 2, &dataset, &error);
  *
  * paths   each of 1 to 4095 bytes, 4093 if it begins with '#'; relative paths start from the
- *         current working directory; URLs (http://, https://) are paths too
+ *         current working directory; URLs (https://, s3://, ...) are paths too
  * labels  NULL: each label is 0
  * n       at least 1
  * Returns MR_OK; MR_ERR_INVALID (names the index of the path); MR_ERR_IO; MR_ERR_NO_MEMORY. Files

@@ -101,7 +101,7 @@ static void for_a_word_before_a_colon_the_error_names_the_kinds(void **state)
 static void urls_are_refused_by_name(void **state)
 {
     (void)state;
-    expect_error("list:s3://bucket/a", "'s3://bucket/a' is a URL that list does not read");
+    expect_error("list:az://bucket/a", "'az://bucket/a' is a URL that list does not read");
     expect_error("records:a,https://b.c/d", "'https://b.c/d' is a URL");
     expect_error("gs://bucket/a", "'gs://bucket/a' is a URL");
     expect_path("./s3://a", "imagefolder", "./s3://a");

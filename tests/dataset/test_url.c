@@ -10,12 +10,16 @@
 
 #include "dataset/remote/url.h"
 
-static void only_http_and_https_are_urls(void **state)
+static void urls_begin_with_a_known_scheme(void **state)
 {
     (void)state;
     assert_true(mr_url_is("http://a/b"));
     assert_true(mr_url_is("HTTPS://a/b"));
-    assert_false(mr_url_is("s3://a/b"));
+    assert_true(mr_url_is("s3://a/b"));
+    assert_true(mr_url_is("GS://a/b"));
+    assert_true(mr_url_is("hf://datasets/a/b/c"));
+    assert_false(mr_url_is("az://a/b"));
+    assert_false(mr_url_is("./s3://a"));
     assert_false(mr_url_is("./http://a"));
     assert_false(mr_url_is("http:/a"));
     assert_false(mr_url_is(""));
@@ -40,6 +44,19 @@ static void urls_that_cannot_be_read_are_refused_without_their_secrets(void **st
                    "a URL of the dataset has a user or a password before its host host");
     expect_refused("http://host/a#b?secret",
                    "the URL 'http://host/a#b' has a fragment; write %23 for a # in a name");
+    assert_int_equal(mr_url_check("s3://my-bucket_1.x/a#b?c@d", NULL), MR_OK);
+    assert_int_equal(mr_url_check("gs://b", NULL), MR_OK);
+    assert_int_equal(mr_url_check("hf://datasets/o/n@refs/pr/1/a", NULL), MR_OK);
+    assert_int_equal(mr_url_check("hf://o/n", NULL), MR_OK);
+    expect_refused("s3:///a", "the URL 's3:///a' is not s3://BUCKET/KEY");
+    expect_refused("s3://b@c/a", "the URL 's3://b@c/a' is not s3://BUCKET/KEY");
+    expect_refused("gs://b:80/a", "the URL 'gs://b:80/a' is not gs://BUCKET/KEY");
+    expect_refused("hf://datasets/o",
+                   "the URL 'hf://datasets/o' is not hf://datasets/OWNER/NAME@REVISION/PATH");
+    expect_refused("hf://datasets//n/a",
+                   "the URL 'hf://datasets//n/a' is not hf://datasets/OWNER/NAME@REVISION/PATH");
+    expect_refused("hf://o/n?x/a",
+                   "the URL 'hf://o/n?x/a' is not hf://datasets/OWNER/NAME@REVISION/PATH");
 }
 
 static void expect_joined(const char *folder, const char *name, const char *url)
@@ -57,6 +74,13 @@ static void names_are_resolved_against_a_folder(void **state)
     expect_joined("http://h/a/", "/b", "http://h/b");
     expect_joined("http://h", "/b", "http://h/b");
     expect_joined("http://h/a/", "https://g/b", "https://g/b");
+    expect_joined("s3://b/a/", "b/c?.jpg", "s3://b/a/b/c?.jpg");
+    expect_joined("s3://b/a/", "/c", "s3://b/c");
+    expect_joined("s3://b/", "/c", "s3://b/c");
+    expect_joined("gs://b", "/c", "gs://b/c");
+    expect_joined("hf://datasets/o/n@v/a/", "/c", "hf://datasets/o/n@v/c");
+    expect_joined("hf://datasets/o/n/a/", "c", "hf://datasets/o/n/a/c");
+    expect_joined("s3://b/a/", "http://g/b", "http://g/b");
     assert_int_equal(mr_url_join("http://h/", "abc", out, sizeof out) < 0, true);
     assert_int_equal(mr_url_join("http://h/", "ab", out, sizeof out), 0);
 }
@@ -84,7 +108,7 @@ static void what_a_request_may_not_contain_is_escaped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_http_and_https_are_urls),
+        cmocka_unit_test(urls_begin_with_a_known_scheme),
         cmocka_unit_test(urls_that_cannot_be_read_are_refused_without_their_secrets),
         cmocka_unit_test(names_are_resolved_against_a_folder),
         cmocka_unit_test(what_a_request_may_not_contain_is_escaped),

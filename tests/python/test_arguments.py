@@ -164,7 +164,7 @@ def test_a_file_in_a_files_place_is_named(tmp_path):
 
 def test_remote_paths_are_refused_by_name():
     with pytest.raises(mr.InvalidError, match="is a URL that .* does not read"):
-        mr.Dataset("tar:s3://b/{a..c}.tar")
+        mr.Dataset("tar:az://b/{a..c}.tar")
 
 
 def test_tracebacks_name_exceptions_as_programs_do():

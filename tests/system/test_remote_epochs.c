@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -124,6 +125,47 @@ static void expect_same(mr_dataset *remote, const struct mr_test_epoch *local,
     assert_memory_equal(epoch.indices, local->indices, epoch.n_samples * sizeof *epoch.indices);
     assert_true(epoch.digest == local->digest);
     mr_test_epoch_free(&epoch);
+}
+
+/* The server's paths for stores lead to the folder of the shards. */
+static void make_names_of_stores(void)
+{
+    static const char *const names[] = {"bucket", "datasets", "owner", "name", "resolve", "main"};
+    char path[4200];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(symlink(".", path), 0);
+    }
+    setenv("AWS_ENDPOINT_URL", mr_test_http_url(server), 1);
+    setenv("AWS_ACCESS_KEY_ID", "id", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    setenv("GS_ENDPOINT_URL", mr_test_http_url(server), 1);
+    setenv("HF_ENDPOINT", mr_test_http_url(server), 1);
+}
+
+static void order_and_bits_from_stores_are_those_of_local_shards(void **state)
+{
+    static const char *const roots[] = {"s3://bucket", "gs://bucket", "hf://datasets/owner/name"};
+    (void)state;
+    mr_loader_options o = base_options();
+    mr_dataset *local = open_shards(folder);
+    o.reader = MR_READER_PREAD;
+    struct mr_test_epoch wanted = run(local, &o, "pread");
+    o.reader = MR_READER_AUTO;
+    make_names_of_stores();
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        mr_dataset *remote = open_shards(roots[i]);
+        o.num_workers = MR_NO_WORKERS;
+        expect_same(remote, &wanted, &o);
+        o.num_workers = 2;
+        expect_same(remote, &wanted, &o);
+        o.start = MR_START_FORK;
+        expect_same(remote, &wanted, &o);
+        o.start = MR_START_DEFAULT;
+        mr_dataset_destroy(remote);
+    }
+    mr_test_epoch_free(&wanted);
+    mr_dataset_destroy(local);
 }
 
 static void order_and_bits_are_those_of_local_shards(void **state)
@@ -486,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(order_and_bits_are_those_of_local_shards),
+        T(order_and_bits_from_stores_are_those_of_local_shards),
         T(lists_give_the_same_bits_wherever_they_and_their_files_are),
         T(packs_give_the_same_bits_from_the_same_bytes),
         T(bits_are_the_same_while_the_server_misbehaves),
