@@ -193,8 +193,9 @@ void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uin
     const char *prefix = path[0] == '/' || mr_url_is(path)
                              ? ""
                              : mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
-    if (catalog->header->is_remote) /* a query may contain a signature */
-        path[mr_url_shown_len(path)] = '\0';
+    const char *root = mr_catalog_region_section(catalog, MR_SECTION_ABSOLUTE);
+    if (mr_url_has_query(mr_url_is(path) ? path : root)) /* it may contain a signature */
+        path[strcspn(path, "?")] = '\0';
     snprintf(name_out, size, "%s%s%s", prefix, path, suffix);
 }
 

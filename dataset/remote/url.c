@@ -24,6 +24,11 @@ bool mr_url_is(const char *text)
     return scheme_len(text) > 0;
 }
 
+bool mr_url_has_query(const char *url)
+{
+    return mr_url_is(url) && !mr_store_name_find(url);
+}
+
 size_t mr_url_shown_len(const char *url)
 {
     return mr_store_name_find(url) ? strlen(url) : strcspn(url, "?");

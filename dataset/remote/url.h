@@ -34,6 +34,9 @@ int mr_url_join(const char *folder, const char *name, char *url_out, size_t size
  */
 int mr_url_encode(const char *url, char *out, size_t size);
 
+/* False for a path, and for the URL of a store, where a ? is a byte of a key. */
+bool mr_url_has_query(const char *url);
+
 /* The length of a URL without the query of a server's, which may contain a signature. */
 size_t mr_url_shown_len(const char *url);
 

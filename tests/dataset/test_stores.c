@@ -241,6 +241,9 @@ static void expired_tokens_are_tried_again_with_the_newest_settings(void **state
     expect_words(rig, "s3://bucket/k",
                  "HTTP 400 Bad Request (ExpiredToken: the credentials have expired) (");
     assert_true(rig->store.n_refused > 1);
+    rig->store.body = "<Error><Code>RequestTimeout</Code>";
+    expect_words(rig, "s3://bucket/k", "HTTP 400 Bad Request (RequestTimeout) (");
+    rig->store.body = "<Error><Code>ExpiredToken</Code>";
     rig->store.renew_at = rig->store.n_refused + 2;
     rig->store.status = "403 Forbidden";
     expect_good(rig, "s3://bucket/k", NULL);

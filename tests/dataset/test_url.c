@@ -59,6 +59,17 @@ static void urls_that_cannot_be_read_are_refused_without_their_secrets(void **st
                    "the URL 'hf://o/n?x/a' is not hf://datasets/OWNER/NAME@REVISION/PATH");
 }
 
+static void what_is_shown_of_a_url_is_all_but_its_query(void **state)
+{
+    (void)state;
+    assert_int_equal(mr_url_shown_len("http://h/a?b"), 10);
+    assert_int_equal(mr_url_shown_len("az://h/a?b"), 8);
+    assert_int_equal(mr_url_shown_len("s3://b/a?b"), 10);
+    assert_true(mr_url_has_query("https://h/a"));
+    assert_false(mr_url_has_query("s3://b/a?b"));
+    assert_false(mr_url_has_query("a?b"));
+}
+
 static void expect_joined(const char *folder, const char *name, const char *url)
 {
     char out[100];
@@ -110,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_begin_with_a_known_scheme),
         cmocka_unit_test(urls_that_cannot_be_read_are_refused_without_their_secrets),
+        cmocka_unit_test(what_is_shown_of_a_url_is_all_but_its_query),
         cmocka_unit_test(names_are_resolved_against_a_folder),
         cmocka_unit_test(what_a_request_may_not_contain_is_escaped),
     };

@@ -166,6 +166,12 @@ static void order_and_bits_from_stores_are_those_of_local_shards(void **state)
     }
     mr_test_epoch_free(&wanted);
     mr_dataset_destroy(local);
+    mr_test_folder_write(folder, "list", "a?b.jpg\t1\n", 10);
+    char name[100];
+    mr_dataset *list = mr_test_dataset("list:s3://bucket/list");
+    mr_dataset_name(list, 0, name, sizeof name);
+    assert_string_equal(name, "s3://bucket/a?b.jpg");
+    mr_dataset_destroy(list);
 }
 
 static void order_and_bits_are_those_of_local_shards(void **state)

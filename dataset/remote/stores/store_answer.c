@@ -15,11 +15,15 @@ static bool is_redirect(int code)
     return code == 301 || code == 302 || code == 303 || code == 307 || code == 308;
 }
 
+static bool is_error(const struct mr_answer *answer, const char *word)
+{
+    return strcmp(answer->error, word) == 0;
+}
+
 /* The settings may have another token by the next try. */
 static bool is_expired(const struct mr_answer *answer)
 {
-    return strcmp(answer->error, "ExpiredToken") == 0 ||
-           strcmp(answer->error, "TokenRefreshRequired") == 0;
+    return is_error(answer, "ExpiredToken") || is_error(answer, "TokenRefreshRequired");
 }
 
 static enum mr_verdict learn_region(const char *url, const struct mr_request_origin *origin,
@@ -66,7 +70,7 @@ static const char *find_reason(const struct mr_request_origin *origin,
 {
     if (leaves_tls(origin, location))
         return "a redirect from https:// to http://";
-    if (strcmp(answer->error, "RequestTimeTooSkewed") == 0)
+    if (is_error(answer, "RequestTimeTooSkewed"))
         return "the clock of this machine is wrong";
     if (is_expired(answer))
         return "the credentials have expired";
@@ -93,8 +97,8 @@ enum mr_verdict mr_store_answer_judge(struct mr_targets *targets, const char *ur
     if (*answer->error || *reason)
         snprintf(words + len, MR_ANSWER_WORDS - len, " (%s%s%s)", answer->error,
                  *answer->error && *reason ? ": " : "", reason);
-    if (is_expired(answer) && origin->is_signed)
-        return MR_VERDICT_RETRY;
+    if ((is_expired(answer) && origin->is_signed) || is_error(answer, "RequestTimeout"))
+        return MR_VERDICT_RETRY; /* the latter comes with 400 */
     if (origin->store == MR_STORE_S3)
         verdict = learn_region(url, origin, answer, verdict);
     else if (origin->store == MR_STORE_HF)
