@@ -87,11 +87,18 @@ static void write_file(const struct rig *rig, const char *path, size_t len)
     mr_test_folder_write(rig->folder, path, rig->bytes, len);
 }
 
+static void open_http(struct rig *rig, uint32_t retry_ms)
+{
+    const struct mr_http_options options = {.n_connections = 4, .retry_ms = retry_ms};
+    mr_error error;
+    mr_http_destroy(rig->http);
+    if (mr_http_create(&options, &rig->http, &error) != MR_OK)
+        fail_msg("%s", error.text);
+}
+
 static int set_up(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
-    const struct mr_http_options options = {.n_connections = 4, .retry_ms = 600, .stall_s = 5};
-    mr_error error;
     assert_non_null(rig);
     for (size_t i = 0; i < FILE_BYTES; i++)
         rig->bytes[i] = (uint8_t)(i * 2654435761u >> 11);
@@ -109,8 +116,7 @@ static int set_up(void **state)
     rig->renewed = rig->settings;
     strcpy(rig->renewed.s3.token, "token2");
     mr_store_settings_use(&rig->settings);
-    if (mr_http_create(&options, &rig->http, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    open_http(rig, 60000);
     *state = rig;
     return 0;
 }
@@ -238,11 +244,12 @@ static void expired_tokens_are_tried_again_with_the_newest_settings(void **state
     rig->store.status = "400 Bad Request";
     rig->store.body =
         "<?xml version=\"1.0\"?>\n<Error><Code>ExpiredToken</Code><Message>x</Message>";
+    open_http(rig, 200);
     expect_words(rig, "s3://bucket/k",
                  "HTTP 400 Bad Request (ExpiredToken: the credentials have expired) (");
-    assert_true(rig->store.n_refused > 1);
     rig->store.body = "<Error><Code>RequestTimeout</Code>";
     expect_words(rig, "s3://bucket/k", "HTTP 400 Bad Request (RequestTimeout) (");
+    open_http(rig, 60000);
     rig->store.body = "<Error><Code>ExpiredToken</Code>";
     rig->store.renew_at = rig->store.n_refused + 2;
     rig->store.status = "403 Forbidden";

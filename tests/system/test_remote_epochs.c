@@ -154,7 +154,10 @@ static void order_and_bits_from_stores_are_those_of_local_shards(void **state)
     o.reader = MR_READER_AUTO;
     make_names_of_stores();
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
-        mr_dataset *remote = open_shards(roots[i]);
+        mr_dataset_destroy(open_shards(roots[i]));
+        uint64_t before = mr_test_http_n_requests(server);
+        mr_dataset *remote = open_shards(roots[i]); /* what was found is kept */
+        assert_int_equal(mr_test_http_n_requests(server) - before, N_SHARDS);
         o.num_workers = MR_NO_WORKERS;
         expect_same(remote, &wanted, &o);
         o.num_workers = 2;
