@@ -142,3 +142,15 @@ def test_refusals_have_the_stores_word_and_no_secret(store, use):
         mr.Dataset(f"tar:{store[1]}/none.tar")
     with pytest.raises(mr.FileError, match=r"HTTP 404 .*\(NoSuchBucket\)$"):
         mr.Dataset("tar:s3://no-such-bucket/000.tar")
+
+
+def test_a_shard_that_is_replaced_is_named(make_loader, store, use):
+    use(*store[3])
+    folder, _, url, (key, secret), _ = store
+    s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id=key,
+                      aws_secret_access_key=secret)
+    s3.upload_file(f"{folder}/000.tar", BUCKET, "replaced.tar")
+    loader = make_loader("train:16", f"tar:s3://{BUCKET}/replaced.tar")
+    s3.upload_file(f"{folder}/001.tar", BUCKET, "replaced.tar")
+    with pytest.raises(mr.DamagedError, match=r"s3://train/replaced.tar/0000\d.* changed since"):
+        content(loader)
