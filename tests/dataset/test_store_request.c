@@ -87,6 +87,10 @@ static void buckets_of_other_endpoints_are_folders(void **state)
     expect_url("s3://bucket/k", "https://bucket.s3.dualstack.eu-west-1.amazonaws.com/k");
     strcpy(settings.s3.endpoint, "https://x.amazonaws.com.example.org");
     expect_url("s3://bucket/k", "https://x.amazonaws.com.example.org/bucket/k");
+    settings.s3.virtual_style = true;
+    strcpy(settings.s3.endpoint, "https://oss.example.org/x");
+    expect_url("s3://bucket/k", "https://bucket.oss.example.org/x/k");
+    expect_url("s3://buc.ket/k", "https://oss.example.org/x/buc.ket/k");
     strcpy(settings.s3.endpoint, "localhost:9000");
     expect_failure("s3://bucket/k",
                    "the endpoint of the store is not http[s]://HOST[:PORT][/PATH]");

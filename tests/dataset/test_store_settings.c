@@ -22,6 +22,7 @@ static const char *const names[] = {"AWS_ACCESS_KEY_ID",
                                     "AWS_ENDPOINT_URL_S3",
                                     "AWS_ENDPOINT_URL",
                                     "AWS_REQUEST_PAYER",
+                                    "AWS_VIRTUAL_HOSTING",
                                     "AWS_NO_SIGN_REQUEST",
                                     "GS_ACCESS_KEY_ID",
                                     "GCS_KEY",
@@ -84,6 +85,7 @@ static void values_come_from_the_names_of_the_stores_tools(void **state)
     assert_string_equal(settings.s3.region, "eu-west-1");
     assert_string_equal(settings.s3.endpoint, "http://all:9");
     assert_true(settings.s3.requester_pays && settings.s3.anonymous);
+    assert_false(settings.s3.path_style || settings.s3.virtual_style);
     assert_string_equal(settings.gcs.key_id, "GOOG1");
     assert_string_equal(settings.gcs.secret, "shh");
     assert_string_equal(settings.gcs.endpoint, "http://localhost:4443");
@@ -94,11 +96,16 @@ static void values_come_from_the_names_of_the_stores_tools(void **state)
     setenv("AWS_REGION", "us-west-2", 1);
     setenv("AWS_ENDPOINT_URL_S3", "http://s3:9", 1);
     setenv("AWS_NO_SIGN_REQUEST", "0", 1);
+    setenv("AWS_VIRTUAL_HOSTING", "NO", 1);
     setenv("GS_ACCESS_KEY_ID", "GOOG2", 1);
     mr_store_settings_read(&settings);
     assert_string_equal(settings.s3.region, "us-west-2");
     assert_string_equal(settings.s3.endpoint, "http://s3:9");
     assert_false(settings.s3.anonymous);
+    assert_true(settings.s3.path_style && !settings.s3.virtual_style);
+    setenv("AWS_VIRTUAL_HOSTING", "YES", 1);
+    mr_store_settings_read(&settings);
+    assert_true(!settings.s3.path_style && settings.s3.virtual_style);
     assert_string_equal(settings.gcs.key_id, "GOOG2");
 }
 

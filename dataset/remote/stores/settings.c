@@ -60,6 +60,8 @@ static void read_s3(struct mr_store_s3 *s3)
     take(NAMES("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), s3->endpoint, sizeof s3->endpoint,
          problem);
     s3->requester_pays = payer && mr_word_is(payer, "requester");
+    s3->virtual_style = is_yes("AWS_VIRTUAL_HOSTING");
+    s3->path_style = find_value("AWS_VIRTUAL_HOSTING") && !s3->virtual_style;
     s3->anonymous = is_yes("AWS_NO_SIGN_REQUEST");
     if (*s3->key_id && !*s3->secret && !*problem)
         snprintf(problem, MR_STORE_PROBLEM,

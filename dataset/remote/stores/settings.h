@@ -23,7 +23,8 @@ struct mr_store_s3 {
     char token[MR_STORE_TOKEN];       /* of temporary keys */
     char region[MR_STORE_REGION];     /* "": us-east-1 */
     char endpoint[MR_STORE_ENDPOINT]; /* "https://host[:port][/path]"; "": AWS */
-    bool path_style;                  /* also where https://bucket.host/key would do */
+    bool path_style;                  /* https://host/bucket/key also at AWS */
+    bool virtual_style;               /* https://bucket.host/key also elsewhere */
     bool requester_pays;
     bool anonymous;                 /* the user asks for requests without a signature */
     char problem[MR_STORE_PROBLEM]; /* why requests cannot be made: they fail with these words */

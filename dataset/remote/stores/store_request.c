@@ -83,7 +83,8 @@ static void choose_region(struct mr_store_s3 *s3, const char *bucket)
 static const char *write_url(const struct mr_store_s3 *s3, struct place *place, const char *bucket,
                              const char *key, struct mr_remote_request *request)
 {
-    bool is_path = s3->path_style || !is_aws(place->host) || !is_label(bucket);
+    bool is_path =
+        s3->path_style || !(s3->virtual_style || is_aws(place->host)) || !is_label(bucket);
     char host[HOST_BYTES];
     size_t size = sizeof request->url;
     if (!is_path) {
