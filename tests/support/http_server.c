@@ -19,26 +19,27 @@
 
 #include "tests/support/die.h"
 
-enum { MAX_CONNECTIONS = 4096, HEAD_BYTES = 16384, BODY_BYTES = 16384, PATH_BYTES = 4096 };
+enum { MAX_CONNECTIONS = 16384, HEAD_BYTES = 16384, BODY_BYTES = 16384, PATH_BYTES = 4096 };
 
 struct peer {
     struct mr_test_http *server;
-    pthread_t thread;
-    int fd; /* closed when the server stops */
+    int fd; /* -1: closed */
 };
 
 struct mr_test_http {
     char root[PATH_BYTES];
     char url[64];
+    uint16_t port;
     mr_test_http_choose *choose;
     mr_test_http_answer *answer;
     void *user;
     int fd;
     pthread_t thread;
-    pthread_mutex_t lock; /* of choose and answer */
+    pthread_mutex_t lock; /* of choose, answer and the peers' fds */
     _Atomic bool stop;
     _Atomic uint64_t n_requests;
     _Atomic uint32_t n_open, most, n_peers;
+    _Atomic uint32_t n_threads; /* of connections */
     struct peer peers[MAX_CONNECTIONS];
 };
 
@@ -367,6 +368,7 @@ static void *serve(void *arg)
     close(peer->fd);
     peer->fd = -1;
     pthread_mutex_unlock(&server->lock);
+    atomic_fetch_sub(&server->n_threads, 1); /* the server may be freed now */
     return NULL;
 }
 
@@ -388,18 +390,29 @@ static void *accept_peers(void *arg)
         if (open > atomic_load(&server->most))
             atomic_store(&server->most, open);
         server->peers[i] = (struct peer){.server = server, .fd = fd};
-        if (pthread_create(&server->peers[i].thread, NULL, serve, &server->peers[i]) != 0)
-            mr_test_die("no thread");
         atomic_store(&server->n_peers, i + 1);
+        atomic_fetch_add(&server->n_threads, 1);
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, serve, &server->peers[i]) != 0 ||
+            pthread_detach(thread) != 0)
+            mr_test_die("no thread");
     }
     return NULL;
 }
 
 struct mr_test_http *mr_test_http_start(const char *root, mr_test_http_choose *choose, void *user)
 {
+    return mr_test_http_start_at(0, root, choose, user);
+}
+
+struct mr_test_http *mr_test_http_start_at(uint16_t port, const char *root,
+                                           mr_test_http_choose *choose, void *user)
+{
     struct mr_test_http *server = calloc(1, sizeof *server);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof address;
+    int one = 1;
     if (!server)
         mr_test_die("no memory");
     snprintf(server->root, sizeof server->root, "%s", root);
@@ -407,13 +420,14 @@ struct mr_test_http *mr_test_http_start(const char *root, mr_test_http_choose *c
     server->user = user;
     pthread_mutex_init(&server->lock, NULL);
     server->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (server->fd < 0 || bind(server->fd, (const struct sockaddr *)&address, len) != 0 ||
+    if (server->fd < 0 || setsockopt(server->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        bind(server->fd, (const struct sockaddr *)&address, len) != 0 ||
         listen(server->fd, 1024) != 0 ||
         getsockname(server->fd, (struct sockaddr *)&address, &len) != 0 ||
         pthread_create(&server->thread, NULL, accept_peers, server) != 0)
         mr_test_die("the HTTP server cannot start");
-    snprintf(server->url, sizeof server->url, "http://127.0.0.1:%u",
-             (unsigned)ntohs(address.sin_port));
+    server->port = ntohs(address.sin_port);
+    snprintf(server->url, sizeof server->url, "http://127.0.0.1:%u", (unsigned)server->port);
     return server;
 }
 
@@ -432,8 +446,9 @@ void mr_test_http_stop(struct mr_test_http *server)
         if (server->peers[i].fd >= 0)
             shutdown(server->peers[i].fd, SHUT_RDWR);
         pthread_mutex_unlock(&server->lock);
-        pthread_join(server->peers[i].thread, NULL);
     }
+    while (atomic_load(&server->n_threads) > 0)
+        usleep(1000);
     close(server->fd);
     pthread_mutex_destroy(&server->lock);
     free(server);
@@ -442,6 +457,11 @@ void mr_test_http_stop(struct mr_test_http *server)
 const char *mr_test_http_url(const struct mr_test_http *server)
 {
     return server->url;
+}
+
+uint16_t mr_test_http_port(const struct mr_test_http *server)
+{
+    return server->port;
 }
 
 uint64_t mr_test_http_n_requests(const struct mr_test_http *server)

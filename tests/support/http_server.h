@@ -55,6 +55,9 @@ typedef enum mr_test_fault mr_test_http_choose(void *user,
 
 /* Serve the files below root at a free port of 127.0.0.1. */
 struct mr_test_http *mr_test_http_start(const char *root, mr_test_http_choose *choose, void *user);
+/* The same at a port that was used before. */
+struct mr_test_http *mr_test_http_start_at(uint16_t port, const char *root,
+                                           mr_test_http_choose *choose, void *user);
 void mr_test_http_stop(struct mr_test_http *server);
 
 /* An answer that is no file. Its body is allocated, and freed by the server. */
@@ -74,6 +77,7 @@ void mr_test_http_answer_with(struct mr_test_http *server, mr_test_http_answer *
 
 /* "http://127.0.0.1:PORT" */
 const char *mr_test_http_url(const struct mr_test_http *server);
+uint16_t mr_test_http_port(const struct mr_test_http *server);
 uint64_t mr_test_http_n_requests(const struct mr_test_http *server);
 /* The most connections that were open at once, and all that were made. */
 uint32_t mr_test_http_most(const struct mr_test_http *server);
