@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 
 /* Address space of a new buffer. Pages use memory only after they are written. */
 #define FIRST_BYTES ((size_t)1 << 20)
@@ -30,6 +31,7 @@ static const struct mr_reader_ops *const readers[] = {
 };
 
 #define PATIENCE_MS 1000
+#define FIRST_DEPTH 4 /* until a delay has been measured */
 
 void mr_reader_push_slow(struct mr_reader *reader, struct mr_reader_part *part)
 {
@@ -179,6 +181,11 @@ static mr_status choose_ops(struct mr_reader *reader, mr_error *error)
     return try_ops(reader, &mr_reader_pread_ops, error);
 }
 
+void mr_reader_average(uint64_t *mean, uint64_t value)
+{
+    *mean = *mean > 0 ? *mean - *mean / 8 + value / 8 : value;
+}
+
 static mr_status set_up_reader(struct mr_reader *reader, mr_error *error)
 {
     mr_status status = create_requests(reader, error);
@@ -238,6 +245,19 @@ const char *mr_reader_name(const struct mr_reader *reader)
 uint32_t mr_reader_n_busy(const struct mr_reader *reader)
 {
     return reader->n_busy;
+}
+
+/*
+ * While a sample is made, its successors arrive: delay_ns / work_ns of them hide the delay. Twice
+ * as many hide one that varies.
+ */
+uint32_t mr_reader_depth(const struct mr_reader *reader)
+{
+    uint32_t depth = reader->options.depth;
+    if (!reader->options.measures_depth)
+        return depth;
+    uint64_t n = reader->work_ns > 0 ? 2 + 2 * reader->delay_ns / reader->work_ns : FIRST_DEPTH;
+    return n < depth ? (uint32_t)n : depth;
 }
 
 uint32_t mr_reader_n_pending(const struct mr_reader *reader)
@@ -319,6 +339,8 @@ bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_ou
     reader->n_pending--;
     reader->recent_len -= reader->recent_len / 64;
     describe_read(reader, request, read_out);
+    if (reader->options.measures_depth)
+        reader->lent_ns = mr_clock_now_ns();
     return true;
 }
 
@@ -326,6 +348,8 @@ void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read)
 {
     struct mr_reader_request *request = &reader->requests[read->buffer];
     assert(read->buffer < reader->options.depth && request->state == MR_READER_LENT);
+    if (reader->options.measures_depth)
+        mr_reader_average(&reader->work_ns, mr_clock_now_ns() - reader->lent_ns);
     for (uint32_t i = 0; i < request->list.n; i++)
         shrink_buffer(reader, &request->parts[i]);
     request->state = MR_READER_FREE;

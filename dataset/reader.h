@@ -27,6 +27,7 @@ struct mr_other_files; /* dataset/file_cache.h */
 struct mr_reader_options {
     mr_reader_kind kind; /* MR_READER_AUTO probes io_uring and falls back */
     uint32_t depth;      /* samples in flight: 1 to 64 */
+    bool measures_depth; /* of remote files, as many as hide the measured delay, at most depth */
     uint32_t
         max_files; /* limit on open shards; 0, or a value above mr_file_cache_limit(): that limit */
     uint32_t patience_ms;   /* how long a part that fails for a while is tried again; 0: a second */
@@ -72,6 +73,8 @@ const char *mr_reader_name(const struct mr_reader *reader);
 
 /* Samples submitted and not yet recycled. Submit is allowed while this is below depth. */
 uint32_t mr_reader_n_busy(const struct mr_reader *reader);
+/* Samples that should be in flight now: depth, or fewer with measures_depth. */
+uint32_t mr_reader_depth(const struct mr_reader *reader);
 /* Samples submitted and not yet reaped. */
 uint32_t mr_reader_n_pending(const struct mr_reader *reader);
 

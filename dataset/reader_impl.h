@@ -70,6 +70,10 @@ struct mr_reader {
     uint32_t n_pending;
     uint32_t cursor;   /* where the search for a free request begins */
     size_t recent_len; /* the longest recent part; decays */
+    /* Only with measures_depth. Means of recent samples: from a request to its answer, and from
+       reap to recycle */
+    uint64_t delay_ns, work_ns;
+    uint64_t lent_ns; /* the last reap */
     struct {
         struct mr_reader_part *head, *tail;
     } slow; /* to be read with ordinary calls */
@@ -83,6 +87,9 @@ struct mr_reader {
 extern const struct mr_reader_ops mr_reader_pread_ops;
 extern const struct mr_reader_ops mr_reader_uring_ops;
 extern const struct mr_reader_ops mr_reader_remote_ops;
+
+/* Move a mean towards a new value; 0: there is none yet. */
+void mr_reader_average(uint64_t *mean, uint64_t value);
 
 /* The queue of parts to be read with ordinary calls. */
 void mr_reader_push_slow(struct mr_reader *reader, struct mr_reader_part *part);

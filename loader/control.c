@@ -78,6 +78,20 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
     return MR_OK;
 }
 
+uint32_t mr_control_connections(const mr_loader_options *options)
+{
+    uint32_t n_workers = options->num_workers == MR_NO_WORKERS ? 1 : options->num_workers;
+    return options->connections > n_workers ? options->connections / n_workers : 1;
+}
+
+uint32_t mr_control_read_ahead(const mr_loader_options *options)
+{
+    uint32_t share = mr_control_connections(options);
+    if (options->read_ahead > 0)
+        return options->read_ahead;
+    return share < MR_MAX_AHEAD ? share : MR_MAX_AHEAD;
+}
+
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence)
 {
     const struct mr_control *control = shared->control;

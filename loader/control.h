@@ -57,6 +57,8 @@ struct mr_worker_record {
 
 #define MR_CONTROL_CPUS 1024 /* as cpu_set_t */
 
+enum { MR_MAX_AHEAD = 64 }; /* samples that a worker reads ahead */
+
 struct mr_control {
     uint64_t magic; /* MR_CONTROL_MAGIC */
     uint64_t build; /* mr_control_build(); a worker of another build refuses the slab */
@@ -118,6 +120,14 @@ struct mr_shared {
 
 /* Identifies layout and version of the shared structures. */
 uint64_t mr_control_build(void);
+
+/* A worker's part of the connections to servers. */
+uint32_t mr_control_connections(const mr_loader_options *options);
+/*
+ * The most samples that a worker reads ahead. If read_ahead is 0, its reader decides how many of
+ * them are of use.
+ */
+uint32_t mr_control_read_ahead(const mr_loader_options *options);
 
 /*
  * Choose the offsets of records, rings, views, the cache's region and damage bits. Returns the

@@ -505,8 +505,7 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform,
     if (!dataset || !loader_out)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL",
                             dataset ? "loader_out" : "dataset");
-    mr_status status =
-        mr_resolve_options(options, mr_dataset_callbacks(dataset) != NULL, &resolved, error);
+    mr_status status = mr_resolve_options(options, dataset, &resolved, error);
     if (status == MR_OK && mr_dataset_n_samples(dataset) < 1)
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset has no samples");
     if (status != MR_OK)

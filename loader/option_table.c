@@ -89,7 +89,7 @@ const struct mr_option mr_option_table[] = {
     {LENGTH(n_affinity_cpus)},
     {OPTION(reader), .words = readers},
     {OPTION(jpeg_decoder), .words = decoders},
-    {OPTION(read_ahead), .lo = 1, .hi = 64, .standard = 4},
+    {OPTION(read_ahead), .lo = 1, .hi = 64},
     {OPTION(n_slots), .lo = 2, .hi = MR_OPTION_MAX_SLOTS},
     {OPTION(wait_when_lent)},
     {OPTION(no_huge_pages)},
@@ -115,6 +115,8 @@ const struct mr_option mr_option_table[] = {
     {OPTION(cache_bytes), .lo = 1, .hi = UINT64_MAX, .is_bytes = true},
     {OPTION(pad_batch), .lo = 1, .hi = 65535},
     {OPTION(aspect_ratio_groups), .lo = 1, .hi = 100},
+    {OPTION(retry_ms), .lo = 1, .hi = 86400000, .standard = 30000},
+    {OPTION(connections), .lo = 1, .hi = 4096, .standard = 64},
 };
 enum { N_OPTIONS = sizeof mr_option_table / sizeof *mr_option_table };
 const size_t mr_option_table_n = N_OPTIONS;

@@ -11,9 +11,11 @@
 
 #include "base/cpu_share.h"
 #include "base/options.h"
+#include "dataset/dataset.h"
+#include "loader/control.h"
 #include "loader/option_table.h"
 
-enum { WORKERS_PER_DEVICE = 4, MIN_DEFAULT_SLOTS = 4 };
+enum { WORKERS_PER_DEVICE = 4, MIN_DEFAULT_SLOTS = 4, LOCAL_READ_AHEAD = 4 };
 
 static mr_status check_sampling(const mr_loader_options *o, mr_error *error)
 {
@@ -40,8 +42,8 @@ static mr_status check_sampling(const mr_loader_options *o, mr_error *error)
  */
 static uint32_t default_slots(const mr_loader_options *o)
 {
-    uint64_t in_flight =
-        (uint64_t)(o->num_workers == MR_NO_WORKERS ? 0 : o->num_workers) * (1 + o->read_ahead);
+    uint64_t in_flight = (uint64_t)(o->num_workers == MR_NO_WORKERS ? 0 : o->num_workers) *
+                         (1 + mr_control_read_ahead(o));
     uint64_t n = 3 + (in_flight + o->batch_size - 1) / o->batch_size;
     if (n < MIN_DEFAULT_SLOTS)
         return MIN_DEFAULT_SLOTS;
@@ -100,10 +102,12 @@ static mr_status check_affinity(const mr_loader_options *o, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks,
+mr_status mr_resolve_options(const mr_loader_options *options, const mr_dataset *dataset,
                              mr_loader_options *resolved_out, mr_error *error)
 {
     mr_loader_options *o = resolved_out;
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    bool has_callbacks = mr_dataset_callbacks(dataset) != NULL;
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_loader_options", error);
     if (status == MR_OK)
         status = mr_option_table_resolve(o, error);
@@ -116,6 +120,8 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
     if (status == MR_OK && o->pad_channels != 0 && o->finish_on_host)
         status = mr_error_set(error, MR_ERR_INVALID,
                               "pad_channels and finish_on_host exclude each other");
+    if (o->read_ahead == 0 && !(catalog && mr_catalog_is_remote(catalog)))
+        o->read_ahead = LOCAL_READ_AHEAD;
     if (status == MR_OK && o->cache && o->cache[0] == '\0')
         o->cache = NULL;
     if (status == MR_OK && o->weights && o->weights[0] == '\0')

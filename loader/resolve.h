@@ -9,10 +9,10 @@
 
 /*
  * Copy the caller's options, check each one and their combinations, and fill in every default
- * except those of mr_resolve_workers(). Pointers in the copy are the caller's and valid during the
- * call only.
+ * except those of mr_resolve_workers() and, for files at URLs, read_ahead. Pointers in the copy are
+ * the caller's and valid during the call only.
  */
-mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks,
+mr_status mr_resolve_options(const mr_loader_options *options, const mr_dataset *dataset,
                              mr_loader_options *resolved_out, mr_error *error);
 
 /*

@@ -163,6 +163,19 @@ mr_status mr_loader_get_stats(const mr_loader *loader, mr_loader_stats *stats_ou
     return MR_OK;
 }
 
+/* Have the workers waited longer for servers than they have worked? */
+static bool is_network_bound(const mr_loader *loader)
+{
+    const struct mr_shared *shared = &loader->host->shared;
+    uint64_t read_ns = 0, busy_ns = 0;
+    for (uint32_t i = 0; i < shared->control->n_workers; i++) {
+        if (atomic_load(&shared->records[i].reader) == 'h')
+            read_ns += atomic_load(&shared->records[i].read_ns);
+        busy_ns += atomic_load(&shared->records[i].busy_ns);
+    }
+    return read_ns > busy_ns;
+}
+
 size_t mr_loader_verdict(const mr_loader *loader, char *text_out, size_t size)
 {
     mr_loader_stats s = {0};
@@ -173,12 +186,17 @@ size_t mr_loader_verdict(const mr_loader *loader, char *text_out, size_t size)
     fill_waits(loader, &s);
     unlock_host(loader, true);
     double waited = s.elapsed_ns ? 100.0 * (double)s.consumer_wait_ns / (double)s.elapsed_ns : 0;
+    bool network = is_network_bound(loader);
     size = text_out ? size : 0;
     int len;
     if (s.n_batches == 0)
         len = snprintf(text_out, size, "no batch was taken yet");
     else if (waited >= 10)
-        len = snprintf(text_out, size, "loader-bound: consumer waited %.0f %% of the time", waited);
+        len = snprintf(text_out, size,
+                       network ? "network-bound: consumer waited %.0f %% of the time, and workers "
+                                 "waited for servers"
+                               : "loader-bound: consumer waited %.0f %% of the time",
+                       waited);
     else
         len = snprintf(text_out, size, "consumer-bound: consumer waited only %.0f %% of the time",
                        waited);

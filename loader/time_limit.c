@@ -23,6 +23,14 @@ static bool has_work(const struct mr_supervisor *s)
     return false;
 }
 
+/* Of a worker, with the time in which it tries a request for a remote file again. */
+static uint32_t find_limit_ms(const struct mr_supervisor *s)
+{
+    const struct mr_catalog *catalog = mr_dataset_catalog(s->dataset);
+    const mr_loader_options *o = &s->host->options;
+    return o->time_limit_ms + (catalog && mr_catalog_is_remote(catalog) ? o->retry_ms : 0);
+}
+
 static void kill_for_limit(struct mr_supervisor *s, uint32_t i)
 {
     struct mr_supervised *worker = &s->workers[i];
@@ -33,7 +41,7 @@ static void kill_for_limit(struct mr_supervisor *s, uint32_t i)
         return;
     }
     struct mr_worker_record *record = mr_supervised_record(s, i);
-    uint32_t limit_ms = s->host->options.time_limit_ms;
+    uint32_t limit_ms = find_limit_ms(s);
     uint32_t doing = atomic_load(&record->doing);
     if (doing == MR_DOING_PACKING || doing == MR_DOING_MIXING) { /* no sample is at fault */
         mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that %s",
@@ -72,7 +80,7 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
         return;
     }
     uint64_t before = worker->stuck_ms;
-    uint32_t limit_ms = s->host->options.time_limit_ms;
+    uint32_t limit_ms = find_limit_ms(s);
     worker->stuck_ms += tick_ms;
     /* it may sleep while other workers work: then it answers the wake-up with a beat */
     if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2)

@@ -131,7 +131,16 @@ static const struct mr_arg list[] = {
      "Decoded batches in memory at the same time, 2 to 1024 (default 4; more if batches are too "
      "small to keep the workers' reads in flight)",
      FIELD(n_slots)},
-    {"read-ahead", "N", "Reads in flight per worker, 1 to 64 (default 4)", FIELD(read_ahead)},
+    {"read-ahead", "N",
+     "Reads in flight per worker, 1 to 64 (default 4; for URLs as many as the measured delay "
+     "needs)",
+     FIELD(read_ahead)},
+    {"connections", "N", "For URLs: connections of all workers together, 1 to 4096 (default 64)",
+     FIELD(connections)},
+    {"retry-ms", "MS",
+     "For URLs: try a request that fails in a way that may pass again for this time (default "
+     "30000)",
+     FIELD(retry_ms)},
     {"nice", "N", "Added to the workers' nice level, 0 to 19 (default 0)", FIELD(nice)},
     {"affinity", "none|spread|CPU,...",
      "CPUs on which the workers run (default none: all CPUs of this process)",
@@ -139,8 +148,7 @@ static const struct mr_arg list[] = {
     {"time-limit", "SECONDS", "Treat a sample that takes longer as damaged (default 60)",
      MR_ARG_CALL(parse_time_limit)},
     {"max-pixels", "N", "Treat larger images as damaged (default 178956970)", FIELD(max_pixels)},
-    {"max-boxes", "N", "Treat samples with more boxes as damaged (default 1024)",
-     FIELD(max_boxes)},
+    {"max-boxes", "N", "Treat samples with more boxes as damaged (default 1024)", FIELD(max_boxes)},
     {"max-file-bytes", "N",
      "Treat larger files as damaged; K, M, G or T are powers of 1024 (default 1 GiB)",
      FIELD(max_file_bytes)},

@@ -21,8 +21,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 enum {
-    STALL_S = 10,
-    CONNECT_S = 10,
+    MAX_STALL_S = 10,
     SLOW_BYTES = 1000,    /* a second */
     FIRST_PAUSE_MS = 100, /* doubled for each further try */
     MAX_PAUSE_MS = 10000,
@@ -140,13 +139,12 @@ static bool set_up_connection(struct mr_http *http, struct connection *c)
     c->easy = curl->easy_init();
     if (!c->easy)
         return false;
-    uint32_t stall_s = http->options.stall_s ? http->options.stall_s : STALL_S;
     const struct {
         CURLoption option;
         long value;
-    } numbers[] = {{CURLOPT_CONNECTTIMEOUT, CONNECT_S},
+    } numbers[] = {{CURLOPT_CONNECTTIMEOUT, (long)http->options.stall_s},
                    {CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES},
-                   {CURLOPT_LOW_SPEED_TIME, (long)stall_s},
+                   {CURLOPT_LOW_SPEED_TIME, (long)http->options.stall_s},
                    {CURLOPT_BUFFERSIZE, BUFFER_BYTES}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (curl->easy_setopt(c->easy, numbers[i].option, numbers[i].value) != CURLE_OK)
@@ -185,6 +183,10 @@ mr_status mr_http_create(const struct mr_http_options *options, struct mr_http *
     if (!http)
         return mr_error_memory(error, sizeof *http);
     http->options = *options;
+    if (options->stall_s == 0) {
+        uint32_t third_s = options->retry_ms / 3000;
+        http->options.stall_s = third_s < 1 ? 1 : third_s < MAX_STALL_S ? third_s : MAX_STALL_S;
+    }
     http->n_allowed = options->n_connections;
     mr_rng_init(&http->rng, mr_clock_now_ns(), (uint64_t)getpid(), (uintptr_t)http);
     mr_status status = set_up(http, error);
@@ -286,6 +288,7 @@ static void start(struct mr_http *http, struct connection *c, struct mr_http_get
     get->os_error = 0;
     get->words[0] = '\0';
     get->begun_ns = get->begun_ns ? get->begun_ns : now;
+    get->tried_ns = now;
     get->n_tries++;
     http->n_running++;
     mr_status status = prepare(c, &request);

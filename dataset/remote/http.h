@@ -20,7 +20,9 @@ struct mr_http;
 struct mr_http_options {
     uint32_t n_connections; /* at least 1 */
     uint32_t retry_ms;      /* 0: the first failure is final */
-    uint32_t stall_s; /* a transfer below 1,000 bytes a second for so long has failed; 0: 10 */
+    /* A transfer below 1,000 bytes a second, or a connection that is not made, has failed after
+       this time; 0: a third of retry_ms, 1 to 10 seconds. */
+    uint32_t stall_s;
 };
 
 /* One range of an object. */
@@ -42,6 +44,7 @@ struct mr_http_get {
     /* Private: */
     struct mr_http_get *next;
     uint64_t begun_ns; /* the first try; 0: none yet */
+    uint64_t tried_ns; /* the last one */
     uint64_t not_before_ns;
     uint32_t n_tries;
     uint32_t n_moves; /* how often an answer led to another server */

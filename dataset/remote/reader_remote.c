@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "dataset/file.h"
 #include "dataset/reader_impl.h"
 #include "dataset/remote/http.h"
@@ -106,6 +107,7 @@ static void end_get(struct mr_reader *reader, struct mr_http_get *get)
 {
     struct flight *flight = get->user;
     struct mr_reader_part *part = flight->part;
+    mr_reader_average(&reader->delay_ns, mr_clock_now_ns() - get->tried_ns);
     if (get->status == MR_OK || (get->os_error == ENOENT && mr_reader_may_lack(reader, part)))
         mr_reader_finish(reader, part, MR_OK, get->len);
     else if (get->status == MR_ERR_NO_MEMORY)

@@ -117,6 +117,8 @@ pub struct mr_loader_options {
     pub cache_bytes: u64,
     pub pad_batch: u32,
     pub aspect_ratio_groups: u32,
+    pub retry_ms: u32,
+    pub connections: u32,
 }
 
 #[link(name = "millrace")]
@@ -200,7 +202,7 @@ fn bindgen_test_layout_mr_loader_options() {
     let it = ::std::mem::MaybeUninit::<mr_loader_options>::uninit();
     let ptr = it.as_ptr();
     let at = |field: *const u8| field as usize - ptr as usize;
-    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 280usize);
+    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 288usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).struct_size) }.cast()), 0usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).batch_size) }.cast()), 8usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).dtype) }.cast()), 12usize);
@@ -263,4 +265,6 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).cache_bytes) }.cast()), 264usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).pad_batch) }.cast()), 272usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).aspect_ratio_groups) }.cast()), 276usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).retry_ms) }.cast()), 280usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).connections) }.cast()), 284usize);
 }

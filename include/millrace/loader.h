@@ -130,7 +130,9 @@ typedef struct mr_loader_options {
     uint32_t n_affinity_cpus;
     uint32_t reader;       /* an mr_reader_kind; default: MR_READER_AUTO */
     uint32_t jpeg_decoder; /* an mr_jpeg_decoder; default: MR_JPEG_AUTO */
-    uint32_t read_ahead;   /* reads in flight per worker, 1 to 64; 0 means 4 */
+    uint32_t read_ahead;   /* samples whose reads are in flight per worker, 1 to 64; 0 means 4, and
+                              for files at URLs as many as the measured delay needs, at most the
+                              worker's part of `connections` (docs/remote.md) */
     uint32_t n_slots;      /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from
                               batch_size and num_workers */
     bool wait_when_lent;   /* if every slot or buffer is lent, mr_loader_next() waits until another
@@ -175,9 +177,9 @@ typedef struct mr_loader_options {
     uint8_t reserved_devices[1];
     uint32_t max_boxes; /* of one sample, of a dataset with boxes: 1 to 65535; 0 means 1024. A
                            sample with more is damaged. A batch has room for so many of each */
-    const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE,
-                          if set; "": none. If another loader is writing FILE, the trace goes to
-                          FILE.2, FILE.3, ... */
+    const char *trace;  /* write a Chrome trace to this file; default: the environment's MR_TRACE,
+                           if set; "": none. If another loader is writing FILE, the trace goes to
+                           FILE.2, FILE.3, ... */
 
     /* Cache */
     uint32_t cache_slowdown; /* percentage of the workers' time, beside idle time, that filling the
@@ -208,6 +210,12 @@ typedef struct mr_loader_options {
                                      threads, unless a pack's index, COCO's annotations or an
                                      earlier loader's notes in the user's cache folder have the
                                      sizes. 0: none */
+
+    /* Files at URLs (docs/remote.md) */
+    uint32_t retry_ms;    /* for how long a request that fails in a way that may pass is tried
+                             again, 1 to 86 400 000; 0 means 30 000. time_limit_ms comes on top */
+    uint32_t connections; /* to servers, of all workers together, 1 to 4096; 0 means 64. Divided
+                             equally; each worker has at least one */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -444,9 +452,9 @@ typedef struct mr_loader_stats {
      * does not count.
      */
     uint64_t n_damaged;
-    uint64_t n_warnings;   /* decoder warnings that did not damage a sample */
-    uint64_t read_ns;      /* time to read, summed over workers; needs with_timing */
-    uint64_t decode_ns;    /* likewise */
+    uint64_t n_warnings; /* decoder warnings that did not damage a sample */
+    uint64_t read_ns;   /* time to read, summed over workers; needs with_timing, or files at URLs */
+    uint64_t decode_ns; /* likewise; needs with_timing */
     uint64_t transform_ns; /* likewise */
     uint64_t wait_ns;      /* time that workers slept without a free slot; not only with_timing */
     uint64_t bytes_read;
@@ -502,10 +510,12 @@ MR_API mr_status mr_loader_get_stats(const mr_loader *loader, mr_loader_stats *s
  * mr_loader_next():
  *
  *   loader-bound: consumer waited 62 % of the time
+ *   network-bound: consumer waited 62 % of the time, and workers waited for servers
  *   consumer-bound: consumer waited only 3 % of the time
  *   no batch was taken yet
  *
- * The loader is the bound if mr_loader_next() waited for 10 % of the time or more.
+ * The loader is the bound if mr_loader_next() waited for 10 % of the time or more. The network is,
+ * if workers also waited longer for files at URLs than they worked on samples.
  *
  * text_out  at most size bytes with the final NUL; NULL only measures
  * Returns the length of the whole line without the NUL; 0 for NULL or in a forked child.

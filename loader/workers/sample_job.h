@@ -10,10 +10,11 @@
 #include "base/packed_image.h"
 #include "base/rng.h"
 #include "cache/cache_use.h"
+#include "loader/control.h"
 #include "pinned/slot.h"
 
 /* Tags of the reads in flight in a worker, and one for a sample that was not read ahead. */
-enum { MR_MAX_AHEAD = 64, MR_SPARE_TAG = MR_MAX_AHEAD, MR_N_TAGS };
+enum { MR_SPARE_TAG = MR_MAX_AHEAD, MR_N_TAGS };
 
 struct mr_sample_job {
     struct mr_slot_view view; /* of the batch's slot */

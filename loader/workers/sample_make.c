@@ -423,7 +423,10 @@ static mr_status make_from_read(struct mr_sample_maker *maker, const struct mr_s
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
 {
     struct mr_reader_options options = {
-        .kind = MR_READER_PREAD, .depth = 1, .other_files = mr_sample_make_files(maker)};
+        .kind = MR_READER_PREAD,
+        .depth = 1,
+        .retry_ms = maker->job.shared.control->options.retry_ms,
+        .other_files = mr_sample_make_files(maker)};
     return maker->spare ? MR_OK
                         : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }

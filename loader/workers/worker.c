@@ -19,14 +19,13 @@
 #include "loader/workers/sample_make.h"
 #include "loader/workers/worker_setup.h"
 
-enum { MAX_CONNECTIONS = 64 }; /* of all workers, to remote files */
-
 struct mr_worker {
     struct mr_worker_job job;
     struct mr_control *control;
     struct mr_worker_record *record;
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_reader *reader;   /* NULL with callbacks */
+    bool times_reads;
     struct mr_sample_maker *maker;
     struct mr_mix_maker *mixer;                   /* NULL if rows are not mixed */
     struct mr_sample_job in_flight[MR_MAX_AHEAD]; /* by tag */
@@ -243,11 +242,11 @@ static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
     return true;
 }
 
-/* Keep read_ahead samples in flight. True if a place was handled meanwhile. */
+/* Keep the reader busy. True if a place was handled meanwhile. */
 static bool read_ahead(struct mr_worker *w)
 {
     struct mr_sample_job job = {0};
-    while ((!w->reader || mr_reader_n_busy(w->reader) < w->control->options.read_ahead) &&
+    while ((!w->reader || mr_reader_n_busy(w->reader) < mr_reader_depth(w->reader)) &&
            (find_urgent_place(w, &job) || take_ticket(w, &job)))
         if (begin_sample(w, &job))
             return true;
@@ -257,12 +256,11 @@ static bool read_ahead(struct mr_worker *w)
 static bool finish_read(struct mr_worker *w)
 {
     struct mr_read read;
-    bool timed = w->control->options.with_timing;
-    uint64_t begin = timed ? mr_clock_now_ns() : 0;
+    uint64_t begin = w->times_reads ? mr_clock_now_ns() : 0;
     report_doing(w, MR_DOING_READING);
     if (!mr_reader_reap(w->reader, true, &read))
         return false;
-    if (timed)
+    if (w->times_reads)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin,
                                   memory_order_relaxed);
     atomic_fetch_add_explicit(&w->record->bytes_read, mr_read_bytes(&read), memory_order_relaxed);
@@ -334,21 +332,18 @@ void mr_worker_run(struct mr_worker *w)
     }
 }
 
-/* Its part of the connections of this loader. */
-static uint32_t share_of_connections(const struct mr_control *control)
-{
-    return control->n_workers < MAX_CONNECTIONS ? MAX_CONNECTIONS / control->n_workers : 1;
-}
-
 static mr_status open_reader(struct mr_worker *w, mr_error *error)
 {
     if (!w->job.catalog)
         return MR_OK;
     const mr_loader_options *o = &w->control->options;
+    w->times_reads = o->with_timing || mr_catalog_is_remote(w->job.catalog);
     struct mr_reader_options options = {.kind = o->reader,
-                                        .depth = o->read_ahead,
+                                        .depth = mr_control_read_ahead(o),
+                                        .measures_depth = o->read_ahead == 0,
                                         .max_files = w->control->max_files,
-                                        .n_connections = share_of_connections(w->control),
+                                        .n_connections = mr_control_connections(o),
+                                        .retry_ms = o->retry_ms,
                                         .other_files = mr_sample_make_files(w->maker)};
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)

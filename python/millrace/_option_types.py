@@ -103,3 +103,5 @@ class LoaderOptions(TypedDict, total=False):
     cache_bytes: int | str | None
     pad_batch: int | None
     aspect_ratio_groups: int | None
+    retry_ms: int | None
+    connections: int | None

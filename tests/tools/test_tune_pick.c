@@ -251,6 +251,29 @@ static void bound_is_named_by_where_the_time_went(void **state)
     }
 }
 
+static void waiting_for_servers_is_network_bound(void **state)
+{
+    const struct mr_bench_shares waiting = {.cpu = 0.2, .read = 0.8, .consumer = 1};
+    const double rising[] = {1000, 1000, 1000};
+    struct mr_bench_row row = {.reader = "http"};
+    struct mr_tune_count count = {0};
+    struct mr_tune_answer answer;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        row.img_s = rising[i];
+        row.shares = waiting;
+        mr_tune_pick_add(&count, &row);
+    }
+    count.close = true;
+    mr_tune_pick_choose(&count, 1, &answer);
+    mr_tune_pick_explain(&answer, 2);
+    assert_int_equal(answer.reason, MR_TUNE_NETWORK);
+    assert_string_equal(mr_tune_pick_name(answer.reason), "network-bound");
+    assert_words(answer.why, "wait for bytes 80 % of the time");
+    assert_words(answer.why, "--max-workers, --connections");
+}
+
 static void more_workers_are_suggested_only_where_they_may_help(void **state)
 {
     const struct mr_bench_shares computing = {.cpu = 1, .consumer = 1},
@@ -286,6 +309,7 @@ int main(void)
         cmocka_unit_test(lines_say_what_is_within_the_noise),
         cmocka_unit_test(numbers_far_from_the_best_of_every_round_are_left),
         cmocka_unit_test(bound_is_named_by_where_the_time_went),
+        cmocka_unit_test(waiting_for_servers_is_network_bound),
         cmocka_unit_test(more_workers_are_suggested_only_where_they_may_help),
     };
 

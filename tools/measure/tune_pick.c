@@ -51,6 +51,7 @@ void mr_tune_pick_add(struct mr_tune_count *count, const struct mr_bench_row *ro
     count->shares.read += row->shares.read;
     count->shares.consumer += row->shares.consumer;
     count->read_mb_s += row->read_mb_s;
+    count->is_remote = strcmp(row->reader, "http") == 0;
 }
 
 static double median_img_s(const struct mr_tune_count *count)
@@ -182,6 +183,7 @@ const char *mr_tune_pick_name(enum mr_tune_reason reason)
 {
     static const char *const names[] = {[MR_TUNE_DECODE] = "decode-bound",
                                         [MR_TUNE_READ] = "read-bound",
+                                        [MR_TUNE_NETWORK] = "network-bound",
                                         [MR_TUNE_CONSUMER] = "consumer-bound"};
 
     return names[reason];
@@ -198,7 +200,7 @@ static bool may_grow(const struct mr_tune_answer *answer, double wanted, uint32_
     if (answer->pick != answer->n - 1 || answer->reason == MR_TUNE_CONSUMER ||
         last->workers == MR_MAX_WORKERS)
         return false;
-    return answer->reason == MR_TUNE_READ ||
+    return answer->reason != MR_TUNE_DECODE ||
            wanted * (last->workers > 0 ? last->workers : 1) < FULL * n_cpus;
 }
 
@@ -219,10 +221,15 @@ void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
                  last->shares.consumer * per_cent);
         return;
     }
-    answer->reason = last->shares.read / last->n_rounds > wanted ? MR_TUNE_READ : MR_TUNE_DECODE;
+    answer->reason = last->shares.read / last->n_rounds <= wanted ? MR_TUNE_DECODE
+                     : last->is_remote                            ? MR_TUNE_NETWORK
+                                                                  : MR_TUNE_READ;
     const char *more =
-        may_grow(answer, wanted, n_cpus) ? "; more workers may be faster: --max-workers" : "";
-    if (answer->reason == MR_TUNE_READ)
+        !may_grow(answer, wanted, n_cpus) ? ""
+        : answer->reason == MR_TUNE_NETWORK
+            ? "; more workers or connections may be faster: --max-workers, --connections"
+            : "; more workers may be faster: --max-workers";
+    if (answer->reason != MR_TUNE_DECODE)
         snprintf(why, MR_TUNE_WHY, "%s wait for bytes %.0f %% of the time, at %.1f MB/s%s", subject,
                  last->shares.read * per_cent, last->read_mb_s / last->n_rounds, more);
     else

@@ -16,6 +16,7 @@ struct mr_tune_count {
     uint32_t n_rounds;
     struct mr_bench_shares shares; /* sums over the rounds */
     double read_mb_s;              /* sum over the rounds */
+    bool is_remote;                /* the bytes come from servers */
     double
         ratio; /* median over the rounds, as a share of the best; the best has 1; 0 if not close */
     double lowest, highest; /* over the rounds, in the same unit */
@@ -23,7 +24,7 @@ struct mr_tune_count {
     bool in_noise;          /* not the best, but its highest ratio is not below the best's lowest */
 };
 
-enum mr_tune_reason { MR_TUNE_DECODE, MR_TUNE_READ, MR_TUNE_CONSUMER };
+enum mr_tune_reason { MR_TUNE_DECODE, MR_TUNE_READ, MR_TUNE_NETWORK, MR_TUNE_CONSUMER };
 
 struct mr_tune_answer {
     const struct mr_tune_count *counts; /* in rising order of workers */
