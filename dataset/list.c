@@ -25,6 +25,8 @@
 #include "dataset/list_line.h"
 #include "dataset/catalog_build.h"
 #include "dataset/remote/object.h"
+#include "dataset/remote/stores/credentials.h"
+#include "dataset/remote/stores/store_name.h"
 #include "dataset/remote/url.h"
 
 /* A larger list is not copied: a copy takes time, and ranks share the pages of the file. */
@@ -40,6 +42,7 @@ struct scan {
     mr_dtype dtype; /* MR_DTYPE_DEFAULT: derived from the labels */
     const struct mr_extra_list *extra;
     bool has_url; /* a path is a URL */
+    bool has_s3;  /* of S3, so its keys are needed */
     uint64_t n_lines;
     struct mr_label_form form; /* of all lines; n is the count of the first line */
     uint64_t huge_line;        /* the first line with an integer beyond int64 */
@@ -77,6 +80,7 @@ static mr_status check_any_path(struct scan *scan, const struct mr_list_line *li
     if (!mr_url_is(path))
         return MR_OK;
     scan->has_url = true;
+    scan->has_s3 |= mr_store_name_find(path) == MR_STORE_S3;
     return mr_url_check(path, &wrong) == MR_OK ? MR_OK
                                                : fail_line(scan, scan->n_lines, error, wrong.text);
 }
@@ -257,7 +261,9 @@ static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *bui
     if (scan->has_url || mr_url_is((char *)builder->sections[MR_SECTION_ABSOLUTE].data))
         builder->header.is_remote = 1;
     mr_extra_declare(scan->extra, &builder->header.kind);
-    return mr_catalog_builder_finish(builder, fd_out, error);
+    if (scan->has_s3)
+        status = mr_credentials_find(true, error);
+    return status == MR_OK ? mr_catalog_builder_finish(builder, fd_out, error) : status;
 }
 
 static mr_status open_list(const char *path, int *fd_out, size_t *len_out, mr_error *error)

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "dataset/dataset.h"
 #include "dataset/file_cache.h"
+#include "dataset/remote/stores/credentials.h"
 #include "cache/cache_thread.h"
 #include "loader/aspect_groups.h"
 #include "loader/batch.h"
@@ -479,12 +480,25 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
     return status;
 }
 
+/* Before workers start, and before a template of them is forked. */
+static mr_status hold_keys(mr_loader *loader, mr_error *error)
+{
+    const struct mr_catalog *catalog = mr_dataset_catalog(loader->dataset);
+    if (!catalog || !mr_catalog_is_remote(catalog))
+        return MR_OK;
+    mr_status status = mr_credentials_hold(error);
+    loader->holds_keys = status == MR_OK;
+    return status;
+}
+
 static mr_status build_loader(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_host *host = loader->host;
     mr_status status = lay_out(loader, transform, error);
     if (status == MR_OK)
         status = start_caching(loader, error);
+    if (status == MR_OK)
+        status = hold_keys(loader, error);
     if (status == MR_OK)
         status = make_batches(host, error);
     if (status == MR_OK)
@@ -554,6 +568,8 @@ void mr_loader_destroy(mr_loader *loader)
     mr_thread_join(&loader->reserver);
     mr_worker_destroy(loader->worker);
     mr_cache_thread_stop(loader->cache_thread);
+    if (loader->holds_keys)
+        mr_credentials_release();
     mr_trace_destroy(host->trace);
     mr_dataset_destroy(loader->dataset);
     mr_damage_fini(&loader->damage);

@@ -20,6 +20,7 @@ struct mr_loader {
     struct mr_thread copying; /* to devices */
     struct mr_thread freeing; /* page-locked slots */
     struct mr_thread reserver;
+    bool holds_keys; /* of stores, so they are renewed */
     struct mr_damage damage;
     mr_error error; /* of the last failed call */
     /* Statistics of the consumer. next() writes them; readers hold the host's lock. */

@@ -29,6 +29,8 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
+#include "dataset/remote/stores/settings.h"
+#include "dataset/remote/stores/settings_cell.h"
 #include "loader/workers/worker_image.h"
 
 enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
@@ -189,8 +191,10 @@ static mr_status exec_create(struct mr_host *host, mr_dataset *dataset,
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
-    s->is_remote = has_remote_image() && mr_catalog_is_remote(mr_dataset_catalog(dataset));
+    bool is_remote = mr_catalog_is_remote(mr_dataset_catalog(dataset));
+    s->is_remote = has_remote_image() && is_remote;
     s->fds[MR_WORKER_FD_SLAB] = host->slab.fd;
+    s->fds[MR_WORKER_FD_SETTINGS] = is_remote ? mr_settings_cell_fd() : -1;
     const int *catalog_fds = mr_dataset_fds(dataset);
     for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         s->fds[MR_WORKER_FD_CATALOG + i] = catalog_fds[i];
@@ -220,6 +224,7 @@ struct child {
     const struct mr_starter *starter;
     pid_t host_pid;
     char id[12];
+    char **environment;
     const char *path; /* NULL: exec the descriptor */
     /* Written by the child: */
     int failed;       /* errno of the step that failed */
@@ -301,17 +306,17 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset
  * Exec the descriptor or, where execveat cannot find it (under valgrind), its name in /proc. On
  * failure errno is that of execveat, from which the caller learns whether it was refused.
  */
-__attribute__((no_sanitize("address", "thread", "undefined"))) static void exec_image(int image,
-                                                                                      char **argv)
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void
+exec_image(int image, char **argv, char **environment)
 {
     static_assert(MR_WORKER_FIRST_FD + MR_WORKER_N_FDS < 10,
                   "the image's descriptor has one digit");
     char name[] = "/proc/self/fd/0";
     name[sizeof name - 2] = (char)('0' + image);
-    syscall(SYS_execveat, image, "", argv, environ, AT_EMPTY_PATH);
+    syscall(SYS_execveat, image, "", argv, environment, AT_EMPTY_PATH);
     int failed = errno;
     if (failed == ENOENT)
-        execve(name, argv, environ);
+        execve(name, argv, environment);
     errno = failed;
 }
 
@@ -328,12 +333,25 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int child_
     child->failed = arrange_fds(child, &image);
     if (child->failed == 0) {
         if (child->path)
-            execve(child->path, argv, environ);
+            execve(child->path, argv, child->environment);
         else
-            exec_image(image, argv);
+            exec_image(image, argv, child->environment);
         child->failed = errno;
     }
     _exit(127);
+}
+
+/* The environment without keys, which workers get with the settings. NULL: no memory. */
+static char **copy_environment(void)
+{
+    size_t n = 0, n_kept = 0;
+    while (environ[n])
+        n++;
+    char **copy = calloc(n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++)
+        if (!mr_store_settings_is_secret(environ[i]))
+            copy[n_kept++] = environ[i];
+    return copy;
 }
 
 /* Clone and exec once. Returns 0 or the errno of the failed step. */
@@ -342,10 +360,15 @@ static int spawn_child(struct mr_starter *s, struct child *child, struct mr_proc
     int pidfd = -1;
     child->failed = 0;
     child->null_failed = false;
+    child->environment = copy_environment();
+    if (!child->environment)
+        return ENOMEM;
     pid_t pid = __clone(child_main, (uint8_t *)s->stack + STACK_BYTES,
                         CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, &pidfd);
+    int failed = errno;
+    free(child->environment);
     if (pid < 0)
-        return errno;
+        return failed;
     fcntl(pidfd, F_SETFD, FD_CLOEXEC);
     if (child->failed != 0) {
         siginfo_t info;

@@ -188,6 +188,6 @@ mr_status mr_fetch_run(struct mr_fetch *fetch, const struct mr_fetch_request *re
     fetch->curl->slist_free_all(headers);
     if (status == MR_OK)
         *answer_out = (struct mr_fetch_answer){
-            .code = (int)code, .body = (const char *)fetch->body.data, .len = fetch->body.len - 1};
+            .code = (int)code, .body = (char *)fetch->body.data, .len = fetch->body.len - 1};
     return status;
 }

@@ -35,7 +35,7 @@ struct mr_fetch_request {
 
 struct mr_fetch_answer {
     int code;
-    const char *body; /* len bytes and a zero byte; lent until the next run */
+    char *body; /* len bytes and a zero byte, which may be changed; lent until the next run */
     size_t len;
 };
 

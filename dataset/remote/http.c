@@ -296,6 +296,7 @@ static void start(struct mr_http *http, struct connection *c, struct mr_http_get
         status = MR_ERR_NO_MEMORY;
     if (status != MR_OK)
         end_get(http, leave(c), status, 0);
+    explicit_bzero(request.headers, sizeof request.headers);
 }
 
 static struct mr_http_get *take_paused(struct mr_http *http)

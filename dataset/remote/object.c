@@ -12,6 +12,8 @@
 #include "base/shared_memory.h"
 #include "dataset/remote/http.h"
 #include "dataset/remote/object_stamp.h"
+#include "dataset/remote/stores/credentials.h"
+#include "dataset/remote/stores/store_name.h"
 #include "dataset/remote/url.h"
 
 /*
@@ -46,6 +48,10 @@ static mr_status get_range(struct mr_object *object, uint64_t offset, uint8_t *o
                            const struct mr_object_version *version, mr_error *error)
 {
     struct mr_http_get gets[N_CONNECTIONS], *get = gets;
+    enum mr_store store = mr_store_name_find(object->url);
+    mr_status status = store ? mr_credentials_find(store == MR_STORE_S3, error) : MR_OK;
+    if (status != MR_OK)
+        return status;
     size_t piece = (len + N_CONNECTIONS - 1) / N_CONNECTIONS;
     piece = piece > PIECE_BYTES ? piece : PIECE_BYTES;
     for (size_t at = 0; at < len; at += piece, get++) {
@@ -57,7 +63,6 @@ static mr_status get_range(struct mr_object *object, uint64_t offset, uint8_t *o
             .user = out + at};
         mr_http_begin(object->http, get);
     }
-    mr_status status = MR_OK;
     while ((get = mr_http_next(object->http, true)))
         if (get->status != MR_OK && status == MR_OK)
             status = fail_get(object, get, error);

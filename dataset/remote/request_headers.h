@@ -21,6 +21,7 @@ struct mr_request_origin {
     bool is_secure;      /* https, which no redirect leaves */
     bool is_signed;      /* or has a token */
     bool is_anonymous;   /* the settings ask for requests without a signature */
+    uint64_t settings;   /* their version */
     char region[MR_STORE_REGION]; /* of s3:// */
     uint64_t target;              /* the number of the kept target that was used; 0: none */
     char etag[MR_ETAG];           /* of the object, for answers of a target; "": not known */

@@ -19,6 +19,7 @@ extern const uint8_t mr_remote_worker_image_end[];
 /* The descriptors, from MR_WORKER_FIRST_FD on. */
 enum {
     MR_WORKER_FD_SLAB,
+    MR_WORKER_FD_SETTINGS, /* of stores; closed without remote files */
     /* the dataset's, in the order of dataset/catalog.h; a missing one is closed */
     MR_WORKER_FD_CATALOG,
     MR_WORKER_N_FDS = MR_WORKER_FD_CATALOG + MR_CATALOG_N_FDS

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "dataset/remote/stores/settings_cell.h"
 #include "loader/workers/worker.h"
 #include "loader/workers/worker_image.h"
 #include "loader/workers/worker_setup.h"
@@ -27,6 +28,12 @@ static void find_fds(int fds[MR_CATALOG_N_FDS])
         int fd = MR_WORKER_FIRST_FD + MR_WORKER_FD_CATALOG + i;
         fds[i] = fcntl(fd, F_GETFD) >= 0 ? fd : -1;
     }
+}
+
+static mr_status attach_settings(mr_error *error)
+{
+    int fd = MR_WORKER_FIRST_FD + MR_WORKER_FD_SETTINGS;
+    return fcntl(fd, F_GETFD) >= 0 ? mr_settings_cell_attach(fd, error) : MR_OK;
 }
 
 int main(int argc, char **argv)
@@ -56,7 +63,8 @@ int main(int argc, char **argv)
         return 2;
     find_fds(fds);
     struct mr_worker_record *record = &job.shared.records[job.id];
-    if (mr_catalog_attach(fds, &catalog, &record->error) != MR_OK) {
+    if (attach_settings(&record->error) != MR_OK ||
+        mr_catalog_attach(fds, &catalog, &record->error) != MR_OK) {
         atomic_store(&record->failed, 1);
         return 1;
     }

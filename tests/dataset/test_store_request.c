@@ -24,7 +24,6 @@ static int set_up(void **state)
     settings = (struct mr_store_settings){0};
     target = NULL;
     query = NULL;
-    mr_store_settings_use(&settings);
     return 0;
 }
 
@@ -32,6 +31,7 @@ static void make(const char *url)
 {
     char words[MR_ANSWER_WORDS] = "";
     const struct mr_answer_wish wish = {.len = 1, .query = query};
+    assert_int_equal(mr_store_settings_use(&settings, NULL), MR_OK);
     if (mr_remote_request_make(url, target, &wish, &request, words) != MR_OK)
         fail_msg("%s: %s", url, words);
 }
@@ -57,6 +57,7 @@ static void expect_failure(const char *url, const char *wanted)
 {
     char words[MR_ANSWER_WORDS] = "";
     const struct mr_answer_wish wish = {.len = 1};
+    assert_int_equal(mr_store_settings_use(&settings, NULL), MR_OK);
     assert_int_equal(mr_remote_request_make(url, NULL, &wish, &request, words), MR_ERR_DAMAGED);
     assert_string_equal(words, wanted);
 }

@@ -59,7 +59,7 @@ static bool answer(void *user, const struct mr_test_http_request *request,
     if (!side->wanted || strstr(request->head, side->wanted))
         return false;
     if (++side->n_refused == side->renew_at)
-        mr_store_settings_use(&side->rig->renewed);
+        mr_store_settings_use(&side->rig->renewed, NULL);
     page_out->status = side->status;
     snprintf(page_out->headers, sizeof page_out->headers, "%s", side->headers);
     page_out->body = side->body ? strdup(side->body) : NULL;
@@ -115,7 +115,7 @@ static int set_up(void **state)
     strcpy(rig->settings.hf.endpoint, url);
     rig->renewed = rig->settings;
     strcpy(rig->renewed.s3.token, "token2");
-    mr_store_settings_use(&rig->settings);
+    assert_int_equal(mr_store_settings_use(&rig->settings, NULL), MR_OK);
     open_http(rig, 60000);
     *state = rig;
     return 0;
@@ -128,7 +128,6 @@ static int tear_down(void **state)
     mr_test_http_stop(rig->store.server);
     mr_test_http_stop(rig->target.server);
     mr_test_folder_remove(rig->folder);
-    mr_store_settings_use(NULL);
     free(rig);
     return 0;
 }
@@ -169,6 +168,7 @@ static struct mr_object_version expect_good(struct rig *rig, const char *url,
 static void expect_words(struct rig *rig, const char *url, const char *wanted)
 {
     static const char *const secrets[] = {"PLANTED", "planted", "Signature="};
+    assert_int_equal(mr_store_settings_use(&rig->settings, NULL), MR_OK);
     struct mr_http_get got = get(rig, url, NULL);
     assert_int_equal(got.status, MR_ERR_DAMAGED);
     if (strncmp(got.words, wanted, strlen(wanted)) != 0)
@@ -253,6 +253,12 @@ static void expired_tokens_are_tried_again_with_the_newest_settings(void **state
     rig->store.body = "<Error><Code>ExpiredToken</Code>";
     rig->store.renew_at = rig->store.n_refused + 2;
     rig->store.status = "403 Forbidden";
+    expect_good(rig, "s3://bucket/k", NULL);
+    assert_int_equal(rig->store.n_refused, rig->store.renew_at);
+    /* another refusal is tried again if the keys were renewed after the request was made */
+    assert_int_equal(mr_store_settings_use(&rig->settings, NULL), MR_OK);
+    rig->store.body = "<Error><Code>InvalidAccessKeyId</Code>";
+    rig->store.renew_at = rig->store.n_refused + 1;
     expect_good(rig, "s3://bucket/k", NULL);
     assert_int_equal(rig->store.n_refused, rig->store.renew_at);
 }

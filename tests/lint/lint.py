@@ -66,7 +66,7 @@ OUTSIDE = {
     "gd*.h": ["tools/sheet.c"],
     "curl/curl.h": ["dataset/remote/curl_api.h"],
     "expat.h": ["dataset/annotations/voc_xml.c"],
-    "yajl_*.h": ["dataset/annotations/coco_json.c"],
+    "yajl_*.h": ["dataset/annotations/coco_json.c", "dataset/remote/stores/key_json.c"],
     "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],
     "cpuid.h": ["base/cpu.c"],
     "simde/*": ["transforms/simd/simd_avx2.h"],
@@ -102,7 +102,7 @@ SYSTEM = set("""
     string.h strings.h tgmath.h threads.h time.h
     argp.h dirent.h dlfcn.h endian.h err.h execinfo.h fcntl.h fnmatch.h ftw.h getopt.h glob.h grp.h
     immintrin.h ifaddrs.h libgen.h link.h netdb.h poll.h pthread.h pwd.h sched.h search.h
-    semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h
+    semaphore.h spawn.h sysexits.h syscall.h termios.h ucontext.h unistd.h wordexp.h
     """.split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/")
 

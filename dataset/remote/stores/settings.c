@@ -5,9 +5,9 @@
  */
 #include "dataset/remote/stores/settings.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,7 @@
 
 #include "base/regular_file.h"
 #include "base/words.h"
-
-static _Atomic(const struct mr_store_settings *) in_use;
+#include "dataset/remote/stores/settings_cell.h"
 
 static const char *find_value(const char *name)
 {
@@ -120,16 +119,29 @@ void mr_store_settings_read(struct mr_store_settings *out)
     read_hf(&out->hf);
 }
 
-void mr_store_settings_use(const struct mr_store_settings *settings)
+bool mr_store_settings_is_secret(const char *variable)
 {
-    atomic_store_explicit(&in_use, settings, memory_order_release);
+    static const char *const secrets[] = {
+        "AWS_SECRET_ACCESS_KEY=", "AWS_SESSION_TOKEN=", "AWS_CONTAINER_AUTHORIZATION_TOKEN=",
+        "GS_SECRET_ACCESS_KEY=",  "GCS_SECRET=",        "HF_TOKEN=",
+        "HUGGING_FACE_HUB_TOKEN="};
+    bool is_secret = false;
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+        is_secret |= strncmp(variable, secrets[i], strlen(secrets[i])) == 0;
+    return is_secret;
 }
 
-void mr_store_settings_get(struct mr_store_settings *out)
+mr_status mr_store_settings_use(const struct mr_store_settings *settings, mr_error *error)
 {
-    const struct mr_store_settings *settings = atomic_load_explicit(&in_use, memory_order_acquire);
-    if (settings)
-        *out = *settings;
-    else
+    static_assert(sizeof *settings <= MR_SETTINGS_CELL_BYTES && sizeof *settings % 8 == 0,
+                  "the settings fit into the cell");
+    return mr_settings_cell_write(settings, sizeof *settings, error);
+}
+
+uint64_t mr_store_settings_get(struct mr_store_settings *out)
+{
+    uint64_t version = mr_settings_cell_read(out, sizeof *out);
+    if (version == 0)
         mr_store_settings_read(out);
+    return version;
 }

@@ -6,7 +6,11 @@
 #ifndef DATASET_REMOTE_STORES_SETTINGS_H
 #define DATASET_REMOTE_STORES_SETTINGS_H
 
+#include <stdalign.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
 
 enum {
     MR_STORE_KEY = 256,
@@ -45,7 +49,7 @@ struct mr_store_hf {
 
 /* It has a fixed size and no pointers, so it can be copied into shared memory. */
 struct mr_store_settings {
-    struct mr_store_s3 s3;
+    alignas(8) struct mr_store_s3 s3;
     struct mr_store_gcs gcs;
     struct mr_store_hf hf;
 };
@@ -53,13 +57,19 @@ struct mr_store_settings {
 /* What the environment says, and the token in Hugging Face's file. */
 void mr_store_settings_read(struct mr_store_settings *out);
 
-/*
- * Use these from now on in this process, in place of mr_store_settings_read(). Ownership: they stay
- * as they are until others are in use and no request is being made.
- */
-void mr_store_settings_use(const struct mr_store_settings *settings);
+/* True for "NAME=VALUE" of the environment if the value is a secret of a store. */
+bool mr_store_settings_is_secret(const char *variable);
 
-/* The settings in use, for one request. Threads: any. */
-void mr_store_settings_get(struct mr_store_settings *out);
+/*
+ * Use these from now on, in this process and its workers (settings_cell.h). MR_ERR_NO_MEMORY,
+ * MR_ERR_IO. Threads: one at a time.
+ */
+mr_status mr_store_settings_use(const struct mr_store_settings *settings, mr_error *error);
+
+/*
+ * For one request: the settings in use, or those of the environment if none are. Returns their
+ * version, which grows. Threads: any. Ownership: the caller overwrites them afterwards.
+ */
+uint64_t mr_store_settings_get(struct mr_store_settings *out);
 
 #endif

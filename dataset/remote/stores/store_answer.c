@@ -7,6 +7,7 @@
 
 #include "base/words.h"
 #include "dataset/remote/stores/bucket_region.h"
+#include "dataset/remote/stores/settings_cell.h"
 
 enum { MAX_MOVES = 5 };
 
@@ -24,6 +25,13 @@ static bool is_error(const struct mr_answer *answer, const char *word)
 static bool is_expired(const struct mr_answer *answer)
 {
     return is_error(answer, "ExpiredToken") || is_error(answer, "TokenRefreshRequired");
+}
+
+/* Were the keys of a refused request replaced meanwhile? */
+static bool has_newer_keys(const struct mr_request_origin *origin, const struct mr_answer *answer)
+{
+    return (answer->code == 401 || answer->code == 403) && origin->is_signed &&
+           mr_settings_cell_version() != origin->settings;
 }
 
 static enum mr_verdict learn_region(const char *url, const struct mr_request_origin *origin,
@@ -97,8 +105,9 @@ enum mr_verdict mr_store_answer_judge(struct mr_targets *targets, const char *ur
     if (*answer->error || *reason)
         snprintf(words + len, MR_ANSWER_WORDS - len, " (%s%s%s)", answer->error,
                  *answer->error && *reason ? ": " : "", reason);
-    if ((is_expired(answer) && origin->is_signed) || is_error(answer, "RequestTimeout"))
-        return MR_VERDICT_RETRY; /* the latter comes with 400 */
+    if ((is_expired(answer) && origin->is_signed) || has_newer_keys(origin, answer) ||
+        is_error(answer, "RequestTimeout")) /* which comes with 400 */
+        return MR_VERDICT_RETRY;
     if (origin->store == MR_STORE_S3)
         verdict = learn_region(url, origin, answer, verdict);
     else if (origin->store == MR_STORE_HF)

@@ -210,6 +210,7 @@ static mr_status make_hf(const struct mr_store_hf *hf, const struct mr_store_nam
     snprintf(token, sizeof token, "Bearer %s", hf->token);
     if (*hf->token && has_origin(request->url, endpoint))
         mr_request_headers_add(request, "Authorization", token);
+    explicit_bzero(token, sizeof token);
     return MR_OK;
 }
 
@@ -223,7 +224,7 @@ mr_status mr_store_request_make(const char *url, const struct mr_target *target,
         snprintf(words_out, MR_ANSWER_WORDS, "it is not %s", mr_store_name_form(name.store));
         return MR_ERR_DAMAGED;
     }
-    mr_store_settings_get(&settings);
+    request->origin.settings = mr_store_settings_get(&settings);
     if (name.store == MR_STORE_GS) {
         settings.s3 = (struct mr_store_s3){.region = "auto"};
         memcpy(settings.s3.key_id, settings.gcs.key_id, sizeof settings.s3.key_id);
