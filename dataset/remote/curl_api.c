@@ -23,12 +23,23 @@ static const struct {
     {                                                                                              \
         "curl_" #name, offsetof(struct mr_curl_api, name)                                          \
     }
-    FUNCTION(global_init),     FUNCTION(version),        FUNCTION(easy_init),
-    FUNCTION(easy_cleanup),    FUNCTION(easy_setopt),    FUNCTION(easy_getinfo),
-    FUNCTION(easy_strerror),   FUNCTION(multi_init),     FUNCTION(multi_cleanup),
-    FUNCTION(multi_setopt),    FUNCTION(multi_perform),  FUNCTION(multi_add_handle),
-    FUNCTION(multi_poll),      FUNCTION(slist_append),   FUNCTION(multi_remove_handle),
-    FUNCTION(multi_info_read), FUNCTION(slist_free_all), FUNCTION(easy_reset),
+    FUNCTION(global_init),
+    FUNCTION(version),
+    FUNCTION(easy_init),
+    FUNCTION(easy_cleanup),
+    FUNCTION(easy_setopt),
+    FUNCTION(easy_getinfo),
+    FUNCTION(easy_strerror),
+    FUNCTION(multi_init),
+    FUNCTION(multi_cleanup),
+    FUNCTION(multi_setopt),
+    FUNCTION(multi_add_handle),
+    FUNCTION(multi_socket_action),
+    FUNCTION(slist_append),
+    FUNCTION(multi_remove_handle),
+    FUNCTION(multi_info_read),
+    FUNCTION(slist_free_all),
+    FUNCTION(easy_reset),
     FUNCTION(easy_perform)
 #undef FUNCTION
 };

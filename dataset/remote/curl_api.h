@@ -28,8 +28,7 @@ struct mr_curl_api {
     CURLMcode (*multi_setopt)(CURLM *multi, CURLMoption option, ...);
     CURLMcode (*multi_add_handle)(CURLM *multi, CURL *easy);
     CURLMcode (*multi_remove_handle)(CURLM *multi, CURL *easy);
-    CURLMcode (*multi_perform)(CURLM *multi, int *n_running);
-    CURLMcode (*multi_poll)(CURLM *multi, struct curl_waitfd fds[], unsigned n, int ms, int *n_fds);
+    CURLMcode (*multi_socket_action)(CURLM *multi, curl_socket_t fd, int events, int *n_running);
     CURLMsg *(*multi_info_read)(CURLM *multi, int *n_left);
     struct curl_slist *(*slist_append)(struct curl_slist *list, const char *text);
     void (*slist_free_all)(struct curl_slist *list);

@@ -4,13 +4,18 @@
  *
  * Invariant: a connection has at most one get. So libcurl has at most n_connections transfers, and
  * never a queue of its own, whose wake-ups are slow in libcurl 8.13 to 8.14.1 (curl#18017).
+ *
+ * libcurl says which sockets it waits for, and epoll which of them are ready: multi_perform() would
+ * ask the kernel about every transfer for each answer.
  */
 #include "dataset/remote/http.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,6 +32,7 @@ enum {
     MAX_PAUSE_MS = 10000,
     MAX_ERROR_BODY = 64 << 10, /* read to the end, so the connection can be used again */
     MAX_WAIT_MS = 1000,
+    MAX_EVENTS = 64,
     BUFFER_BYTES = 128 << 10,
 };
 
@@ -54,6 +60,8 @@ struct queue {
 struct mr_http {
     const struct mr_curl_api *curl;
     CURLM *multi;
+    int epoll;
+    uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX: only for a socket */
     struct mr_http_options options;
     struct connection *connections;
     uint32_t n_running;
@@ -158,17 +166,47 @@ static bool set_up_connection(struct mr_http *http, struct connection *c)
     return mr_curl_api_set_up(c->easy);
 }
 
+/* If a socket cannot be watched, its transfer stalls, and is tried again. */
+static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *unused)
+{
+    struct mr_http *http = user;
+    struct epoll_event event = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) |
+                                          (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
+                                .data.fd = fd};
+    (void)easy, (void)unused;
+    if (what == CURL_POLL_REMOVE)
+        epoll_ctl(http->epoll, EPOLL_CTL_DEL, fd, NULL);
+    else if (epoll_ctl(http->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        epoll_ctl(http->epoll, EPOLL_CTL_MOD, fd, &event);
+    return 0;
+}
+
+static int set_timer(CURLM *multi, long ms, void *user)
+{
+    struct mr_http *http = user;
+    (void)multi;
+    http->timer_ns = ms < 0 ? UINT64_MAX : mr_clock_now_ns() + (uint64_t)ms * NS_PER_MS;
+    return 0;
+}
+
 static mr_status set_up(struct mr_http *http, mr_error *error)
 {
     uint32_t n = http->options.n_connections;
     mr_status status = mr_curl_api_open(&http->curl, error);
     if (status != MR_OK)
         return status;
+    http->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (http->epoll < 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "no descriptor to wait for servers");
     http->multi = http->curl->multi_init();
     http->connections = calloc(n, sizeof *http->connections);
     if (!http->multi || !http->connections)
         return mr_error_memory(error, n * sizeof *http->connections);
     http->curl->multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, (long)n);
+    http->curl->multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    http->curl->multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+    http->curl->multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    http->curl->multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
     for (uint32_t i = 0; i < n; i++)
         if (!set_up_connection(http, &http->connections[i]))
             return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s refuses an option that is needed",
@@ -183,6 +221,8 @@ mr_status mr_http_create(const struct mr_http_options *options, struct mr_http *
     if (!http)
         return mr_error_memory(error, sizeof *http);
     http->options = *options;
+    http->epoll = -1;
+    http->timer_ns = UINT64_MAX;
     if (options->stall_s == 0) {
         uint32_t third_s = options->retry_ms / 3000;
         http->options.stall_s = third_s < 1 ? 1 : third_s < MAX_STALL_S ? third_s : MAX_STALL_S;
@@ -223,6 +263,8 @@ void mr_http_destroy(struct mr_http *http)
     }
     if (http->multi)
         http->curl->multi_cleanup(http->multi);
+    if (http->epoll >= 0)
+        close(http->epoll);
     mr_target_clear(&http->targets);
     free(http->connections);
     free(http);
@@ -453,40 +495,74 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
         try_again(http, get, asked_s > 0 && asked_s < 86400 ? (uint64_t)asked_s * 1000 : 0);
 }
 
-static void make_progress(struct mr_http *http)
+/* How long to sleep if nothing arrives. */
+static int find_wait_ms(const struct mr_http *http)
+{
+    uint64_t now = mr_clock_now_ns(), until = now + MAX_WAIT_MS * NS_PER_MS;
+    const struct mr_http_get *get = http->n_running < http->n_allowed ? http->paused : NULL;
+    until = http->timer_ns < until ? http->timer_ns : until;
+    for (; get; get = get->next)
+        until = get->not_before_ns < until ? get->not_before_ns : until;
+    return until > now ? (int)((until - now + NS_PER_MS - 1) / NS_PER_MS) : 0;
+}
+
+/* What libcurl does next after a time, such as sending a request that has just been added. */
+static void run_timer(struct mr_http *http)
+{
+    int n;
+    if (mr_clock_now_ns() < http->timer_ns)
+        return;
+    http->timer_ns = UINT64_MAX; /* the call sets it again */
+    http->curl->multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &n);
+}
+
+static void run_sockets(struct mr_http *http, int wait_ms)
+{
+    struct epoll_event events[MAX_EVENTS];
+    int n_events = epoll_wait(http->epoll, events, MAX_EVENTS, wait_ms), n;
+    for (int i = 0; i < n_events; i++) {
+        uint32_t seen = events[i].events;
+        int bits = (seen & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                   (seen & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                   (seen & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+        http->curl->multi_socket_action(http->multi, events[i].data.fd, bits, &n);
+    }
+}
+
+static void end_transfers(struct mr_http *http)
 {
     int n;
     CURLMsg *message;
-    start_gets(http);
-    http->curl->multi_perform(http->multi, &n);
     while ((message = http->curl->multi_info_read(http->multi, &n)))
         if (message->msg == CURLMSG_DONE)
             end_transfer(http, message->easy_handle, message->data.result);
 }
 
-/* How long to sleep if nothing arrives. */
-static int find_wait_ms(const struct mr_http *http)
+static bool is_pending(const struct mr_http *http)
 {
-    uint64_t now = mr_clock_now_ns(), ms = MAX_WAIT_MS;
-    const struct mr_http_get *get = http->n_running < http->n_allowed ? http->paused : NULL;
-    for (; get; get = get->next) {
-        uint64_t left = get->not_before_ns > now ? (get->not_before_ns - now) / NS_PER_MS + 1 : 0;
-        ms = left < ms ? left : ms;
-    }
-    return (int)ms;
+    return http->n_running > 0 || http->paused || http->fresh.head;
+}
+
+static void make_progress(struct mr_http *http, bool wait)
+{
+    start_gets(http);
+    run_timer(http);
+    end_transfers(http); /* some fail at once */
+    run_sockets(http, wait && !http->ended.head && is_pending(http) ? find_wait_ms(http) : 0);
+    run_timer(http);
+    end_transfers(http);
+}
+
+struct mr_http_get *mr_http_take(struct mr_http *http)
+{
+    return pop(&http->ended);
 }
 
 struct mr_http_get *mr_http_next(struct mr_http *http, bool wait)
 {
-    for (;;) {
-        if (http->ended.head)
-            return pop(&http->ended);
-        make_progress(http);
-        bool pending = http->n_running > 0 || http->paused || http->fresh.head;
-        if (http->ended.head || !pending || !wait)
-            return pop(&http->ended);
-        if (http->n_running < http->n_allowed && http->fresh.head)
-            continue; /* a transfer has ended, so another may begin */
-        http->curl->multi_poll(http->multi, NULL, 0, find_wait_ms(http), NULL);
-    }
+    if (!http->ended.head)
+        make_progress(http, wait);
+    while (wait && !http->ended.head && is_pending(http))
+        make_progress(http, true);
+    return mr_http_take(http);
 }

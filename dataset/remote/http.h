@@ -63,5 +63,7 @@ void mr_http_begin(struct mr_http *http, struct mr_http_get *get);
  * yet, or none was begun.
  */
 struct mr_http_get *mr_http_next(struct mr_http *http, bool wait);
+/* Take another one that has ended, without making progress. NULL: there is none. */
+struct mr_http_get *mr_http_take(struct mr_http *http);
 
 #endif

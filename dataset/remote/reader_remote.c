@@ -122,10 +122,10 @@ static void end_get(struct mr_reader *reader, struct mr_http_get *get)
 static void advance_remote(struct mr_reader *reader, bool wait)
 {
     struct remote *remote = reader->state;
-    struct mr_http_get *get;
     do {
         bool sleep = wait && !reader->ended.head && !reader->slow.head;
-        for (; (get = mr_http_next(remote->http, sleep)); sleep = false)
+        struct mr_http_get *get = mr_http_next(remote->http, sleep);
+        for (; get; get = mr_http_take(remote->http))
             end_get(reader, get);
         if (!reader->ended.head && reader->slow.head)
             mr_reader_pread_now(reader, mr_reader_pop_slow(reader));
