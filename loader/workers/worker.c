@@ -19,6 +19,10 @@
 #include "loader/workers/sample_make.h"
 #include "loader/workers/worker_setup.h"
 
+/* How long a place that another worker reads for over the network is left to it. */
+#define FOREIGN_NS UINT64_C(5000000000)
+enum { FOREIGN_WAIT_MS = 1000 }; /* how often a worker without work looks for such places */
+
 struct mr_worker {
     struct mr_worker_job job;
     struct mr_control *control;
@@ -31,6 +35,10 @@ struct mr_worker {
     struct mr_sample_job in_flight[MR_MAX_AHEAD]; /* by tag */
     uint64_t free_tags;                           /* bit t: in_flight[t] is unused */
     uint32_t deaths_seen; /* control's n_deaths when this worker last swept */
+    bool is_remote;
+    const struct mr_place *foreign; /* a place that another worker reads for; NULL: none yet */
+    uint64_t foreign_word;          /* as it was at the time foreign_ns */
+    uint64_t foreign_ns;
 };
 
 static void report_doing(struct mr_worker *w, enum mr_doing doing)
@@ -75,6 +83,23 @@ static bool is_in_flight(const struct mr_worker *w, const struct mr_sample_job *
     return false;
 }
 
+/*
+ * True if this worker may take an open place that another worker is probably reading for. A request
+ * for a file at a URL is not repeated unless a worker has died, or the other worker takes long.
+ */
+static bool may_overtake(struct mr_worker *w, const struct mr_sample_job *job)
+{
+    if (!w->is_remote ||
+        atomic_load_explicit(&w->control->n_deaths, memory_order_acquire) != w->deaths_seen)
+        return true;
+    if (!w->foreign || mr_place_load(w->foreign) != w->foreign_word) {
+        w->foreign = &job->view.places[job->place];
+        w->foreign_word = job->word;
+        w->foreign_ns = mr_clock_now_ns();
+    }
+    return mr_clock_now_ns() - w->foreign_ns > FOREIGN_NS;
+}
+
 /* Find an OPEN word below the ticket counter that this worker is not reading for. */
 static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view,
                        struct mr_sample_job *job_out)
@@ -88,7 +113,8 @@ static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view,
     for (uint32_t p = 0; p < batch_size && first + p < counter; p++) {
         job_out->place = p;
         job_out->word = mr_place_load(&view->places[p]);
-        if (mr_place_state(job_out->word) == MR_PLACE_OPEN && !is_in_flight(w, job_out))
+        if (mr_place_state(job_out->word) == MR_PLACE_OPEN && !is_in_flight(w, job_out) &&
+            may_overtake(w, job_out))
             return true;
     }
     return false;
@@ -306,7 +332,7 @@ static void sleep_until_work(struct mr_worker *w)
      * needs to end the wait.
      */
     if (!has_work(w))
-        mr_futex_wait(&w->control->work_word, seen, UINT32_MAX);
+        mr_futex_wait(&w->control->work_word, seen, w->is_remote ? FOREIGN_WAIT_MS : UINT32_MAX);
     atomic_store(&w->record->asleep, 0);
     atomic_fetch_add_explicit(&w->record->wait_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
     report_doing(w, MR_DOING_NOTHING);
@@ -363,6 +389,7 @@ mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **w
     w->record = &job->shared.records[job->id];
     w->ring = mr_control_trace_ring(&job->shared, job->id);
     w->free_tags = UINT64_MAX;
+    w->is_remote = job->catalog && mr_catalog_is_remote(job->catalog);
     mr_status status = mr_sample_make_create(job, &w->maker, error);
     if (status == MR_OK)
         status = open_reader(w, error);

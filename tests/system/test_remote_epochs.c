@@ -3,6 +3,7 @@
  * Whole epochs from an HTTP server: the order and the bits are those of the local files, with every
  * kind of worker and while the server misbehaves.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 #include "tests/support/http_server.h"
 #include "tests/support/images.h"
 #include "tests/support/packs.h"
+#include "tests/support/processes.h"
 #include "tests/support/shards.h"
 
 enum { N_SHARDS = 3, N_EACH = 40 };
@@ -31,9 +33,13 @@ static struct mr_test_http *server;
 static enum mr_test_fault fault;
 static uint64_t one_in; /* so many answers are that fault; 0: none is */
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed: no request is answered */
+
 static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
 {
     (void)user;
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
     if (one_in == 0 || request->number % one_in != 0)
         return MR_TEST_HTTP_GOOD;
     if (fault != MR_TEST_HTTP_N_FAULTS)
@@ -503,6 +509,50 @@ static void killed_workers_change_no_bit(void **state)
     mr_dataset_destroy(remote);
 }
 
+/* A worker without work leaves alone what another one waits for, */
+static void each_sample_is_requested_once(void **state)
+{
+    (void)state;
+    mr_loader_options o = base_options();
+    o.epoch = 3;
+    o.n_epochs = 1;
+    o.num_workers = 4;
+    o.read_ahead = 32;
+    mr_dataset *remote = open_shards(mr_test_http_url(server));
+    uint64_t before = mr_test_http_n_requests(server);
+    struct mr_test_epoch epoch = run(remote, &o, "http");
+    assert_int_equal(epoch.n_valid, N_SHARDS * N_EACH);
+    assert_int_equal(mr_test_http_n_requests(server) - before, N_SHARDS * N_EACH);
+    mr_test_epoch_free(&epoch);
+    mr_dataset_destroy(remote);
+}
+
+/* unless it waits for long: here it is stopped while its requests are on the way. */
+static void requests_of_a_stopped_worker_are_made_by_another(void **state)
+{
+    (void)state;
+    int64_t pids[2];
+    mr_loader_options o = base_options();
+    o.n_epochs = 1;
+    o.read_ahead = 8;
+    mr_dataset *remote = open_shards(mr_test_http_url(server));
+    uint64_t before = mr_test_http_n_requests(server);
+    pthread_mutex_lock(&gate);
+    mr_loader *loader = mr_test_loader(remote, "train:48", &o);
+    while (mr_test_http_most(server) < 16 || mr_loader_worker_pids(loader, pids, 2) < 2)
+        mr_test_sleep_ms(1);
+    assert_int_equal(kill((pid_t)pids[0], SIGSTOP), 0);
+    pthread_mutex_unlock(&gate);
+    struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+    assert_int_equal(epoch.status, MR_END);
+    assert_int_equal(epoch.n_valid, N_SHARDS * N_EACH);
+    assert_true(mr_test_http_n_requests(server) - before > N_SHARDS * N_EACH);
+    mr_test_epoch_free(&epoch);
+    assert_int_equal(kill((pid_t)pids[0], SIGCONT), 0);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(remote);
+}
+
 static void a_position_continues_with_local_shards(void **state)
 {
     (void)state;
@@ -548,6 +598,8 @@ int main(void)
         T(what_is_wrong_with_a_list_names_its_url_or_line),
         T(an_object_that_was_replaced_since_it_was_listed_is_named),
         T(killed_workers_change_no_bit),
+        T(each_sample_is_requested_once),
+        T(requests_of_a_stopped_worker_are_made_by_another),
         T(a_position_continues_with_local_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
