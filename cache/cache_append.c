@@ -252,7 +252,8 @@ static int append_sample(struct mr_cache_append *append, const struct mr_cache_e
     sample->head.len_bytes = mr_cache_log_sample_bytes(entry->sample.n_rows, entry->n_members);
     sample->made_ns = now_ns();
     sample->offset = append->data_end;
-    sample->data_checksum = mr_xxh3(entry->bytes, entry->sample.len);
+    sample->data_checksum = mr_xxh3_pair(entry->bytes, entry->sample.len - entry->tail_len,
+                                         entry->tail, entry->tail_len);
     memset(sample + 1, 0, sample->head.len_bytes - sizeof *sample);
     if (entry->sample.n_rows > 0)
         memcpy(sample + 1, entry->rows, ((size_t)entry->sample.n_rows + 1) * sizeof *entry->rows);
@@ -263,9 +264,11 @@ static int append_sample(struct mr_cache_append *append, const struct mr_cache_e
 
 static int write_bytes(struct mr_cache_append *append, const struct mr_cache_entry *entry)
 {
-    uint64_t at = append->data_end + entry->sample.len;
-    int rc =
-        mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
+    uint64_t at = append->data_end + entry->sample.len, tail_at = at - entry->tail_len;
+    int rc = mr_file_write_at(append->files.data, entry->bytes, entry->sample.len - entry->tail_len,
+                              append->data_end);
+    if (rc == 0 && entry->tail_len > 0)
+        rc = mr_file_write_at(append->files.data, entry->tail, entry->tail_len, tail_at);
     for (uint32_t k = 0; rc == 0 && k < entry->n_members; at += entry->members[k++].len)
         rc =
             mr_file_write_at(append->files.data, entry->member_bytes[k], entry->members[k].len, at);

@@ -17,8 +17,10 @@ struct mr_cache_entry {
         sample; /* all fields except head, offset, data_checksum, template_at and made_ns */
     const struct mr_packed_template *template; /* for DCT and MARKED */
     const uint32_t *rows;                      /* for DCT and MARKED: n_rows + 1 offsets */
-    const uint8_t *bytes;                      /* sample.len bytes */
-    uint32_t n_members;                        /* of the sample, for DCT */
+    const uint8_t *bytes;                      /* sample.len bytes, less those of the tail */
+    const uint8_t *tail; /* the last of sample.len bytes: the marks after a file. NULL: none */
+    size_t tail_len;
+    uint32_t n_members; /* of the sample, unless its file is read too */
     struct mr_cache_member members[MR_MAX_MEMBERS];
     const uint8_t *member_bytes[MR_MAX_MEMBERS];
 };

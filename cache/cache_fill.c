@@ -2,7 +2,8 @@
 /*
  * Fills a cache. The bytes that were just decoded are not used. Instead the file is read again, and
  * its size and times are compared before and after: only this proves that the entry is of the
- * version that its key names.
+ * version that its key names. The bytes of a file at a URL are used, because their answer states
+ * their version.
  *
  * Invariant: a file that changes twice within one tick of the clock keeps its times. So a file that
  * changed very recently is not packed yet.
@@ -150,21 +151,27 @@ static uint64_t next_claim(uint64_t seen)
     return mr_cache_region_word(MR_CACHE_CLAIMED, n_before + 1, now_s());
 }
 
+/* Claim a sample that is still wanted, and write its word to *word_out. */
+static bool claim(struct mr_cache_fill *fill, int64_t index, uint64_t *word_out)
+{
+    uint64_t seen;
+    if (!is_wanted(fill->region, index, &seen))
+        return false;
+    *word_out = next_claim(seen);
+    return mr_cache_region_move(fill->region, index, seen, *word_out) &&
+           mr_cache_region_state(*word_out) == MR_CACHE_CLAIMED;
+}
+
 /*
  * Claim the sample met last that is still wanted, and write its word to *word_out. -1: there is
  * none.
  */
 static int64_t claim_sample(struct mr_cache_fill *fill, uint64_t *word_out)
 {
-    uint64_t seen;
     while (fill->n_met > 0) {
         int64_t index = fill->met[--fill->top % N_MET];
         fill->n_met--;
-        if (!is_wanted(fill->region, index, &seen))
-            continue;
-        *word_out = next_claim(seen);
-        if (mr_cache_region_move(fill->region, index, seen, *word_out) &&
-            mr_cache_region_state(*word_out) == MR_CACHE_CLAIMED)
+        if (claim(fill, index, word_out))
             return index;
     }
     return -1;
@@ -289,16 +296,14 @@ struct made {
     size_t len;
 };
 
-/*
- * Pack the file in fill->file.memory as coefficients. Returns MR_CACHE_GOOD, or the next state of
- * the sample.
- */
-static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
+/* Pack a file as coefficients. Returns MR_CACHE_GOOD, or the next state of the sample. */
+static enum mr_cache_state pack_file(struct mr_cache_fill *fill, const uint8_t *bytes, size_t len,
+                                     struct made *made_out)
 {
     struct mr_packed_sample packed;
     if (!ensure_packer(fill))
         return MR_CACHE_ABSENT;
-    if (mr_packer_pack(fill->packer, fill->file.memory, len, &packed, NULL) != MR_OK)
+    if (mr_packer_pack(fill->packer, bytes, len, &packed, NULL) != MR_OK)
         return MR_CACHE_AS_FILE;
     bool fits = mr_packed_image_has_tiles(packed.image.encoding) && !packed.made_anew;
     *made_out = (struct made){packed.image, fits ? packed.bytes : NULL, (size_t)packed.image.len};
@@ -306,11 +311,12 @@ static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, str
 }
 
 /* The same for marks. A file that cannot have marks is read as a file. */
-static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
+static enum mr_cache_state mark_file(struct mr_cache_fill *fill, const uint8_t *bytes, size_t len,
+                                     struct made *made_out)
 {
     if (!ensure_codec(fill))
         return MR_CACHE_ABSENT;
-    mr_status status = mr_codec_mark(fill->codec, fill->file.memory, len, &made_out->image, NULL);
+    mr_status status = mr_codec_mark(fill->codec, bytes, len, &made_out->image, NULL);
     if (status == MR_OK) {
         made_out->bytes = made_out->image.marks;
         made_out->len = made_out->image.marks_len;
@@ -399,7 +405,7 @@ static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made
     if (state == MR_CACHE_GOOD && len == 0)
         state = MR_CACHE_AS_FILE;
     if (state == MR_CACHE_GOOD)
-        state = (marks ? mark_file : pack_file)(fill, len, made_out);
+        state = (marks ? mark_file : pack_file)(fill, fill->file.memory, len, made_out);
     if (state != MR_CACHE_GOOD)
         return mr_cache_region_word(state, 0, 0);
     entry.sample.file_bytes = version.file_bytes;
@@ -422,6 +428,103 @@ static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
         (uint64_t)made.image.width * made.image.height > MAX_IDLE_PIXELS)
         free_buffers(fill);
     return word;
+}
+
+/* The bytes of a sample that was read, and its marks if it is of a pack. */
+static void describe_kept(const struct mr_read *read, struct mr_cache_entry *entry)
+{
+    const struct mr_read_part *marks = mr_read_find(read, MR_FOR_MARKS);
+    entry->sample.encoding = MR_PACKED_JPEG;
+    entry->bytes = read->part[0].bytes;
+    entry->tail = marks ? marks->bytes : NULL;
+    entry->tail_len = marks ? marks->len : 0;
+    entry->sample.len = read->part[0].len + entry->tail_len;
+}
+
+/* Pack or mark the file that was read. False: it is kept as it is. */
+static bool pack_kept(struct mr_cache_fill *fill, const struct mr_read_part *file,
+                      struct mr_cache_entry *entry, struct made *made)
+{
+    uint32_t encoding = fill->region->encoding;
+    bool marks = encoding == MR_PACKED_MARKED;
+    if (encoding == MR_PACKED_JPEG ||
+        (marks ? mark_file : pack_file)(fill, file->bytes, file->len, made) != MR_CACHE_GOOD)
+        return false;
+    describe_entry(made, entry);
+    if (marks && entry->sample.len > 0) {
+        entry->tail = entry->bytes;
+        entry->tail_len = (size_t)entry->sample.len;
+        entry->bytes = file->bytes;
+        entry->sample.len += file->len;
+    }
+    return entry->sample.len > 0;
+}
+
+/* False: the version of a member is not known, so the sample cannot be kept. */
+static bool describe_members(const struct mr_cache_fill *fill, const struct mr_read *read,
+                             struct mr_cache_entry *entry)
+{
+    const struct mr_catalog *catalog = fill->catalog;
+    const struct mr_read_part *parts = mr_read_find(read, MR_FOR_MEMBER);
+    struct mr_extent extents[MR_MAX_MEMBERS];
+    struct mr_cache_version version;
+    uint64_t stamps[MR_MAX_MEMBERS];
+    entry->n_members = mr_catalog_kind(catalog)->n_extra;
+    mr_catalog_members(catalog, read->index, extents);
+    if (mr_cache_key_stamps(catalog, read->index, stamps) != 0)
+        return false;
+    for (uint32_t k = 0; k < entry->n_members; k++) {
+        bool is_asked = stamps[k] == MR_CACHE_STAMP_ASK;
+        bool exists = is_asked && parts[k].version;
+        if (exists && !mr_cache_key_answered(catalog, extents[k].file, parts[k].version, &version))
+            return false;
+        if (stamps[k] != 0 && !is_asked && !parts[k].version && parts[k].len > 0 &&
+            !mr_catalog_memory(catalog, &extents[k]))
+            return false; /* a local file may have changed since it was read */
+        if (is_asked)
+            stamps[k] = exists ? mr_cache_key_stamp(&version) : 0;
+        entry->member_bytes[k] = parts[k].bytes;
+        entry->members[k] = (struct mr_cache_member){
+            .len = parts[k].len,
+            .checksum = parts[k].len > 0 ? mr_xxh3(parts[k].bytes, parts[k].len) : 0,
+            .stamp = stamps[k]};
+    }
+    return true;
+}
+
+/* Write a claimed sample, and return its next word. */
+static uint64_t keep_entry(struct mr_cache_fill *fill, const struct mr_read *read)
+{
+    struct made made = {0};
+    struct mr_cache_version version;
+    struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
+    if (!mr_cache_key_hash(fill->catalog, read->index, &entry.sample.path_hash) ||
+        !mr_cache_key_answered(fill->catalog, mr_catalog_image(fill->catalog, read->index).file,
+                               read->part[0].version, &version) ||
+        (mr_catalog_loose_files(fill->catalog) && version.file_bytes != read->part[0].len) ||
+        !describe_members(fill, read, &entry))
+        return mr_cache_region_word(MR_CACHE_AS_FILE, 0, 0);
+    entry.sample.file_bytes = version.file_bytes;
+    entry.sample.mtime_ns = version.mtime_ns;
+    if (!pack_kept(fill, &read->part[0], &entry, &made))
+        describe_kept(read, &entry);
+    uint64_t word = write_entry(fill, &entry);
+    if ((uint64_t)made.image.width * made.image.height > MAX_IDLE_PIXELS)
+        free_buffers(fill);
+    return word;
+}
+
+bool mr_cache_fill_wants(const struct mr_cache_fill *fill, int64_t index)
+{
+    uint64_t word;
+    return may_write(fill) && is_wanted(fill->region, index, &word);
+}
+
+void mr_cache_fill_keep(struct mr_cache_fill *fill, int64_t index, const struct mr_read *read)
+{
+    uint64_t word;
+    if (may_write(fill) && claim(fill, index, &word))
+        mr_cache_region_move(fill->region, index, word, keep_entry(fill, read));
 }
 
 static bool fill_one(struct mr_cache_fill *fill)

@@ -7,6 +7,7 @@
 #define CACHE_CACHE_FILL_H
 
 #include "dataset/catalog.h"
+#include "dataset/reader.h"
 #include "cache/cache_region.h"
 
 struct mr_cache_fill;
@@ -25,6 +26,17 @@ void mr_cache_fill_destroy(struct mr_cache_fill *fill);
  * cache lacks the sample, it is remembered.
  */
 void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index);
+
+/*
+ * True if the sample, which is at a URL, should be read whole, with its marks, and given to
+ * mr_cache_fill_keep().
+ */
+bool mr_cache_fill_wants(const struct mr_cache_fill *fill, int64_t index);
+/*
+ * Add a sample at a URL that was read whole and decoded. It is packed at once, whatever the share
+ * of time is, so it is never requested again. What cannot be packed or marked is kept as it is.
+ */
+void mr_cache_fill_keep(struct mr_cache_fill *fill, int64_t index, const struct mr_read *read);
 
 /*
  * Report worked_ns of work since the last call. Packs at most one remembered sample, if the share

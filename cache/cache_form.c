@@ -21,6 +21,8 @@ mr_status mr_cache_form_check(uint32_t encoding, bool stock_jpeg, mr_error *erro
 {
     static const char needs[] = "an index of JPEG files needs millrace's own decoder";
     mr_error why;
+    if (encoding == MR_PACKED_JPEG)
+        return MR_OK;
     if (encoding != MR_PACKED_MARKED)
         return mr_packed_selftest_check(error);
     if (stock_jpeg || mr_codec_stock_jpeg_asked())

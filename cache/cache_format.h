@@ -6,8 +6,8 @@
  *   DIR/millrace-cache     one line of text: this folder is a cache, and its format
  *   DIR/seg-ID.log         a head, then records, each with its own checksum; only the process that
  *                          holds its lock (flock) appends
- *   DIR/seg-ID.data        the bytes of packed samples, as in the shard of a pack, and the marks of
- *                          files that are indexed
+ *   DIR/seg-ID.data        the bytes of packed samples, as in the shard of a pack, the marks of
+ *                          files that are indexed, and the bytes of files at URLs
  *
  * Invariant: what a valid record points to never changes while any process may have read the
  * record. So data files only grow. A log may be cut after its last valid record, so a process that
@@ -33,7 +33,9 @@
 /*
  * The recipe of an entry: the version of the tiles, and the requested encoding. Entries of other
  * recipes are ignored. With MR_PACKED_MARKED an entry contains not the sample but the marks of its
- * file, and a crop is read from the file.
+ * file, and a crop is read from the file; the entry of a file at a URL contains the file, then the
+ * marks. With MR_PACKED_JPEG, the recipe for packs at URLs, it contains the sample as it is in the
+ * pack, then its marks.
  */
 #define MR_CACHE_TILES 1u
 #define MR_CACHE_RECIPE(encoding) (MR_CACHE_TILES << 16 | (uint32_t)(encoding))
@@ -65,19 +67,21 @@ struct mr_cache_template {
 
 /*
  * The record of a sample. For DCT and MARKED, n_rows + 1 offsets of 32 bits follow, with zeros up
- * to a multiple of 8. For MARKED they are offsets in the file. For DCT, a struct mr_cache_member
- * for each further member of the dataset's samples follows; the length of the record says how many.
+ * to a multiple of 8. For MARKED they are offsets in the file. For DCT and for files at URLs, a
+ * struct mr_cache_member for each further member of the dataset's samples follows; the length of
+ * the record says how many.
  */
 struct mr_cache_sample {
     struct mr_cache_head head;
     uint64_t path_hash;  /* mr_cache_key_hash() */
     uint64_t file_bytes; /* size of the file that was packed */
-    int64_t mtime_ns;    /* its modification time, since 1970 */
+    int64_t mtime_ns;    /* its modification time, since 1970; at a URL: the stamp of its version */
     uint64_t made_ns;    /* when the entry was made, since 1970: of two entries for a path the later
                             one counts */
     uint64_t offset;     /* offset in the data file */
     uint64_t len; /* bytes of the sample or of the marks; 0: the file cannot be packed or marked and
-                     is read as a file; encoding is MR_PACKED_JPEG then */
+                     is read as a file; encoding is MR_PACKED_JPEG then. MR_PACKED_JPEG with bytes:
+                     the file at the URL, or the sample in the pack, as it is */
     uint64_t data_checksum;
     uint64_t template_at; /* offset of the record of its template in this log */
     uint32_t recipe;

@@ -55,7 +55,9 @@ static mr_status fill_region(const struct mr_cache_host_options *options,
     region->n_samples = mr_catalog_count(catalog);
     region->budget_bytes = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
     region->max_file_bytes = options->max_file_bytes;
-    region->encoding = options->encoding ? options->encoding : MR_PACKED_DCT;
+    region->encoding = mr_catalog_is_pack(catalog) ? MR_PACKED_JPEG
+                       : options->encoding         ? options->encoding
+                                                   : MR_PACKED_DCT;
     region->slowdown_percent = options->slowdown_percent;
     region->limits = options->limits;
     region->stock_jpeg = options->stock_jpeg;
@@ -281,8 +283,10 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
     if (!mr_cache_key_suits(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "a cache holds image files; this dataset's samples are neither image "
-                            "files nor members of tar files");
-    mr_status status = mr_cache_form_check(options->encoding, options->stock_jpeg, error);
+                            "files nor members of tar files nor in a pack at a URL");
+    bool is_pack = mr_catalog_is_pack(catalog);
+    mr_status status = mr_cache_form_check(is_pack ? MR_PACKED_JPEG : options->encoding,
+                                           options->stock_jpeg, error);
     if (status != MR_OK)
         return status;
     struct mr_cache_host *cache = calloc(1, sizeof *cache);
@@ -299,7 +303,7 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
         return status;
     }
     check_writable(cache);
-    cache->chooses = options->encoding == 0;
+    cache->chooses = options->encoding == 0 && !is_pack;
     mr_cache_host_refresh(cache);
     if (cache->chooses)
         choose_form(cache, options, catalog);

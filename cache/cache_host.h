@@ -16,7 +16,8 @@ struct mr_catalog;
 struct mr_cache_host_options {
     const char *dir;
     uint64_t budget_bytes;     /* limit for all segments; 0: only the disk limits them */
-    uint32_t encoding;         /* MR_PACKED_DCT or MR_PACKED_MARKED; 0: the host chooses one */
+    uint32_t encoding;         /* MR_PACKED_DCT or MR_PACKED_MARKED; 0: the host chooses one. Of a
+                                  pack, samples are kept as they are */
     uint32_t slowdown_percent; /* share of the time of a worker that writing may take, besides idle
                                   time: 0 to 100 */
     uint64_t max_file_bytes;

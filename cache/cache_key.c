@@ -14,18 +14,38 @@
 
 #include "base/checked.h"
 #include "base/xxh3.h"
+#include "dataset/remote/object_stamp.h"
+#include "dataset/remote/url.h"
 
 bool mr_cache_key_suits(const struct mr_catalog *catalog)
 {
     return catalog && mr_catalog_kind(catalog)->encoded &&
-           (mr_catalog_loose_files(catalog) || mr_catalog_has_members(catalog));
+           (mr_catalog_loose_files(catalog) || mr_catalog_has_members(catalog) ||
+            (mr_catalog_is_pack(catalog) && mr_catalog_is_remote(catalog)));
 }
 
-/* Write the absolute path of a file. False: it is too long. */
+/* Find the URL of a file. False: it is local. */
+static bool find_url(const struct mr_catalog *catalog, uint64_t file, char url_out[MR_CATALOG_PATH])
+{
+    return mr_catalog_is_remote(catalog) && mr_catalog_url(catalog, file, url_out) == 0;
+}
+
+bool mr_cache_key_is_remote(const struct mr_catalog *catalog, int64_t index)
+{
+    char url[MR_CATALOG_PATH];
+    return mr_catalog_is_remote(catalog) &&
+           find_url(catalog, mr_catalog_image(catalog, index).file, url);
+}
+
+/* Write the absolute path of a file, or its URL. False: it is too long. */
 static bool find_whole_path(const struct mr_catalog *catalog, uint64_t file,
                             char whole[2 * MR_CATALOG_PATH], size_t *len_out)
 {
     char path[MR_CATALOG_PATH];
+    if (find_url(catalog, file, whole)) {
+        *len_out = mr_url_shown_len(whole);
+        return true;
+    }
     if (mr_catalog_path(catalog, file, path) != 0)
         return false;
     const char *root = path[0] == '/' ? "" : mr_catalog_absolute_root(catalog);
@@ -49,7 +69,7 @@ static bool add_members(const struct mr_catalog *catalog, int64_t index, uint64_
         const uint64_t place[2] = {members[k].offset, members[k].len};
         const void *what = place;
         size_t len = sizeof place;
-        if (!mr_catalog_has_members(catalog)) {
+        if (mr_catalog_loose_files(catalog)) {
             what = whole;
             len = 0;
             if (members[k].len > 0 && members[k].file != MR_FILE_CATALOG &&
@@ -69,8 +89,8 @@ bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t
     if (!find_whole_path(catalog, image.file, whole, &len))
         return false;
     uint64_t place[2] = {image.offset, image.len};
-    *hash_out = mr_catalog_has_members(catalog) ? mr_xxh3_pair(whole, len, place, sizeof place)
-                                                : mr_xxh3(whole, len);
+    *hash_out = mr_catalog_loose_files(catalog) ? mr_xxh3(whole, len)
+                                                : mr_xxh3_pair(whole, len, place, sizeof place);
     return add_members(catalog, index, hash_out);
 }
 
@@ -93,11 +113,25 @@ static int describe_version(const struct stat *st, struct mr_cache_version *vers
     return 0;
 }
 
+static bool describe_object(const char *url, const struct mr_object_version *version,
+                            struct mr_cache_version *version_out)
+{
+    *version_out = (struct mr_cache_version){
+        .file_bytes = version->size, .mtime_ns = (int64_t)mr_object_stamp_make(url, version)};
+    return version->size != MR_LEN_UNKNOWN && version_out->mtime_ns != 0;
+}
+
 static int stat_file(const struct mr_catalog *catalog, uint64_t file,
                      struct mr_cache_version *version_out)
 {
     char path[MR_CATALOG_PATH];
     struct stat st;
+    struct mr_object_version version;
+    if (find_url(catalog, file, path))
+        return mr_catalog_version(catalog, file, &version) &&
+                       describe_object(path, &version, version_out)
+                   ? 0
+                   : -ENODATA;
     int rc = mr_catalog_path(catalog, file, path);
     if (rc != 0)
         return rc;
@@ -132,14 +166,15 @@ int mr_cache_key_stamps(const struct mr_catalog *catalog, int64_t index,
     mr_catalog_members(catalog, index, members);
     for (uint32_t k = 0; k < mr_catalog_kind(catalog)->n_extra; k++) {
         const uint8_t *memory = mr_catalog_memory(catalog, &members[k]);
-        bool is_file = !mr_catalog_has_members(catalog) && members[k].len > 0 && !memory;
+        bool is_file = mr_catalog_loose_files(catalog) && members[k].len > 0 && !memory;
         int rc = is_file ? stat_file(catalog, members[k].file, &version) : -ENOENT;
-        if (rc < 0 &&
+        if (rc < 0 && rc != -ENODATA &&
             !(rc == -ENOENT && (!is_file || mr_catalog_may_lack(catalog, members[k].file))))
             return rc;
-        stamps_out[k] = rc == 0  ? mr_cache_key_stamp(&version)
-                        : memory ? make_stamp(memory, (size_t)members[k].len)
-                                 : 0;
+        stamps_out[k] = rc == 0          ? mr_cache_key_stamp(&version)
+                        : rc == -ENODATA ? MR_CACHE_STAMP_ASK
+                        : memory         ? make_stamp(memory, (size_t)members[k].len)
+                                         : 0;
     }
     return 0;
 }
@@ -156,6 +191,15 @@ uint64_t mr_cache_key_member_bytes(const struct mr_catalog *catalog, int64_t ind
         else if (stat_file(catalog, members[k].file, &version) == 0)
             bytes += version.file_bytes;
     return bytes;
+}
+
+bool mr_cache_key_answered(const struct mr_catalog *catalog, uint64_t file,
+                           const struct mr_object_version *answer,
+                           struct mr_cache_version *version_out)
+{
+    char url[MR_CATALOG_PATH];
+    return stat_file(catalog, file, version_out) == 0 ||
+           (answer && find_url(catalog, file, url) && describe_object(url, answer, version_out));
 }
 
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out)

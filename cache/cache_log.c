@@ -82,11 +82,13 @@ static bool members_fit(const struct mr_cache_sample *sample)
 
 static bool sample_fits(const struct mr_cache_sample *sample)
 {
-    if (!mr_packed_image_has_rows(sample->encoding))
-        return sample->encoding == MR_PACKED_JPEG && sample->len == 0 && sample->n_rows == 0 &&
+    bool has_rows = mr_packed_image_has_rows(sample->encoding);
+    if (sample->len == 0)
+        return sample->encoding == MR_PACKED_JPEG && sample->n_rows == 0 &&
                sample->head.len_bytes == sizeof *sample;
-    return sample->len > 0 && sample->len <= UINT32_MAX && sample->n_rows > 0 &&
-           sample->n_rows <= MR_CACHE_MAX_ROWS && members_fit(sample);
+    return sample->len <= UINT32_MAX && (has_rows || sample->encoding == MR_PACKED_JPEG) &&
+           has_rows == (sample->n_rows > 0) && sample->n_rows <= MR_CACHE_MAX_ROWS &&
+           members_fit(sample);
 }
 
 const struct mr_cache_head *mr_cache_log_check(const uint8_t *bytes, size_t len)

@@ -68,7 +68,8 @@ struct mr_cache_region {
     int64_t n_samples;
     uint64_t budget_bytes;
     uint64_t max_file_bytes;
-    uint32_t encoding; /* MR_PACKED_DCT, or MR_PACKED_MARKED for the index of each file */
+    uint32_t encoding; /* MR_PACKED_DCT; MR_PACKED_MARKED for the index of each file;
+                          MR_PACKED_JPEG for the samples of a pack as they are */
     uint32_t slowdown_percent;
     struct mr_codec_limits limits;
     uint32_t stock_jpeg; /* 1: libjpeg alone decodes JPEGs */

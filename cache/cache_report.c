@@ -156,8 +156,8 @@ static void count_segment(struct census *census, int folder, uint64_t id)
 }
 
 /*
- * The value of an entry for a file of this version. Of the entries of the two forms, the one with
- * the higher value counts.
+ * The value of an entry for a file of this version; NULL: only a server knows the version. Of the
+ * entries of the two forms, the one with the higher value counts.
  */
 enum worth { NO_ENTRY, STALE, DAMAGED, AS_FILE, FILLED };
 
@@ -166,8 +166,9 @@ static enum worth judge_entry(const struct latest *latest, const struct mr_cache
 {
     if (latest->made_ns == 0)
         return NO_ENTRY;
-    if (version->file_bytes != latest->file_bytes || version->mtime_ns != latest->mtime_ns ||
-        (latest->members != 0 && latest->members != members))
+    if (version &&
+        (version->file_bytes != latest->file_bytes || version->mtime_ns != latest->mtime_ns ||
+         (latest->members != 0 && latest->members != members)))
         return STALE;
     if (latest->damaged)
         return DAMAGED;
@@ -197,10 +198,11 @@ static void compare_samples(struct census *census)
     for (size_t i = 0; i < census->map.n; i++) {
         const struct latest *latest = census->latest[i];
         int64_t index = census->map.spots[i].index;
-        if ((latest[PACKED].made_ns | latest[INDEX].made_ns) != 0 &&
-            mr_cache_key_stat(census->catalog, index, &version) == 0 &&
-            mr_cache_key_stamps(census->catalog, index, stamps) == 0)
-            count_sample(census->report, latest, &version,
+        if ((latest[PACKED].made_ns | latest[INDEX].made_ns) == 0)
+            continue;
+        int rc = mr_cache_key_stat(census->catalog, index, &version);
+        if ((rc == 0 || rc == -ENODATA) && mr_cache_key_stamps(census->catalog, index, stamps) == 0)
+            count_sample(census->report, latest, rc == 0 ? &version : NULL,
                          fold_stamps(stamps, mr_catalog_kind(census->catalog)->n_extra));
     }
 }

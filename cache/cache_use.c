@@ -174,30 +174,51 @@ static void settle_word(struct mr_cache_use *use, int64_t index, uint64_t word,
                                               good ? mr_cache_region_rest(word) : 0));
 }
 
+/* Note that the version of a file must be asked for. */
+static void ask_version(struct mr_cache_hit *hit, uint64_t file, uint64_t stamp)
+{
+    hit->asked[hit->n_asked] = file;
+    hit->asked_stamps[hit->n_asked++] = stamp;
+}
+
 /* True if the files of the members are still the versions that the entry was made from. */
 static bool has_same_members(const struct mr_cache_use *use, int64_t index,
-                             const struct mr_cache_sample *sample)
+                             const struct mr_cache_sample *sample, struct mr_cache_hit *hit)
 {
     uint32_t n;
     uint64_t stamps[MR_MAX_MEMBERS];
+    struct mr_extent extents[MR_MAX_MEMBERS];
     const struct mr_cache_member *members = mr_cache_log_members(sample, &n);
     bool same = n == 0 || (n == mr_catalog_kind(use->catalog)->n_extra &&
                            mr_cache_key_stamps(use->catalog, index, stamps) == 0);
-    for (uint32_t k = 0; same && k < n; k++)
-        same = members[k].stamp == stamps[k];
+    mr_catalog_members(use->catalog, index, extents);
+    for (uint32_t k = 0; same && k < n; k++) {
+        if (stamps[k] == MR_CACHE_STAMP_ASK)
+            ask_version(hit, extents[k].file, members[k].stamp);
+        same = stamps[k] == MR_CACHE_STAMP_ASK || members[k].stamp == stamps[k];
+    }
     return same;
 }
 
-/* True if the files of an entry are still the versions that the entry was made from. */
+/*
+ * True if the files of an entry are still the versions that the entry was made from, as far as is
+ * known without asking a server.
+ */
 static bool judge_version(struct mr_cache_use *use, int64_t index, uint64_t word,
-                          const struct mr_cache_sample *sample)
+                          const struct mr_cache_sample *sample, struct mr_cache_hit *hit)
 {
     struct mr_cache_region *region = use->region;
-    struct mr_cache_version version;
-    bool readable = mr_cache_key_stat(use->catalog, index, &version) == 0 &&
+    struct mr_cache_version made = {.file_bytes = sample->file_bytes, .mtime_ns = sample->mtime_ns},
+                            version;
+    int rc = mr_cache_key_stat(use->catalog, index, &version);
+    if (rc == -ENODATA) {
+        version = made;
+        ask_version(hit, mr_catalog_image(use->catalog, index).file, mr_cache_key_stamp(&made));
+    }
+    bool readable = (rc == 0 || rc == -ENODATA) &&
                     mr_cache_key_range(use->catalog, index, &version).len <= region->max_file_bytes;
-    bool same = readable && version.file_bytes == sample->file_bytes &&
-                version.mtime_ns == sample->mtime_ns && has_same_members(use, index, sample);
+    bool same = readable && version.file_bytes == made.file_bytes &&
+                version.mtime_ns == made.mtime_ns && has_same_members(use, index, sample, hit);
     if (same && sample->len > 0)
         return true;
     if (readable && !same)
@@ -225,47 +246,78 @@ static bool describe_members(const struct mr_cache_use *use, const struct mr_cac
         hit->members[k] = (struct mr_extent){hit->entry.file, at, members[k].len};
         hit->member_sums[k] = members[k].checksum;
     }
-    return hit->n_members ==
-           (sample->encoding == MR_PACKED_MARKED ? 0 : mr_catalog_kind(use->catalog)->n_extra);
+    return hit->n_members == (hit->needs_file ? 0 : mr_catalog_kind(use->catalog)->n_extra);
 }
 
-/* found has the record; it keeps what the pointers of the hit point to. */
-static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
-                         struct found *found, struct mr_cache_hit *hit_out)
+/* Describe the image of an entry that has a file or a sample of a pack as it is. */
+static bool describe_kept(const struct mr_cache_use *use, int64_t index,
+                          const struct mr_cache_sample *sample, struct mr_cache_hit *hit)
+{
+    struct mr_packed_image *image = &hit->image;
+    struct mr_extent marks;
+    hit->is_file = !mr_catalog_is_described(use->catalog);
+    if (hit->is_file) {
+        *image = (struct mr_packed_image){.encoding = MR_PACKED_JPEG, .len = sample->len};
+        return true;
+    }
+    if (mr_catalog_packed(use->catalog, index, image, NULL) != MR_OK || image->len > sample->len)
+        return false;
+    hit->marks_at = image->len;
+    image->marks_len = (size_t)(sample->len - image->len);
+    return image->marks_len == 0 ||
+           (mr_catalog_marks(use->catalog, index, &marks) && marks.len == image->marks_len);
+}
+
+/* Describe the image of an entry with rows. found keeps what the pointers of the hit point to. */
+static bool describe_rows(struct mr_cache_use *use, int64_t index, uint64_t word,
+                          struct found *found, struct mr_cache_hit *hit)
 {
     const struct mr_cache_sample *sample = (const void *)found->record;
     struct mr_cache_version version = {.file_bytes = sample->file_bytes};
-    uint32_t segment = mr_cache_region_segment(word);
     const struct mr_packed_template *template =
-        sample->n_rows > 0 ? find_template(use, segment, sample) : NULL;
-    uint64_t end;
-    if (!template || !mr_checked_add_u64(sample->offset, mr_cache_log_data_bytes(sample), &end) ||
-        end > INT64_MAX)
+        find_template(use, mr_cache_region_segment(word), sample);
+    if (!template)
         return false;
     found->template = *template;
+    hit->image = (struct mr_packed_image){.encoding = sample->encoding,
+                                          .flags = sample->flags,
+                                          .width = sample->width,
+                                          .height = sample->height,
+                                          .orientation = sample->orientation,
+                                          .n_rows = sample->n_rows,
+                                          .len = sample->len,
+                                          .template = &found->template,
+                                          .rows = mr_cache_log_rows(sample)};
+    if (sample->encoding != MR_PACKED_MARKED)
+        return true;
     /* the sample is then the file or its member */
-    bool marked = sample->encoding == MR_PACKED_MARKED;
-    *hit_out = (struct mr_cache_hit){
-        .image = {.encoding = sample->encoding,
-                  .flags = sample->flags,
-                  .width = sample->width,
-                  .height = sample->height,
-                  .orientation = sample->orientation,
-                  .n_rows = sample->n_rows,
-                  .len =
-                      marked ? mr_cache_key_range(use->catalog, index, &version).len : sample->len,
-                  .template = &found->template,
-                  .rows = mr_cache_log_rows(sample),
-                  .marks_len = marked ? (size_t)sample->len : 0},
-        .entry = {.file = file_number(use, segment, DATA),
-                  .offset = sample->offset,
-                  .len = sample->len},
-        .is_checked = mr_cache_region_state(word) == MR_CACHE_GOOD,
-        .data_checksum = sample->data_checksum,
-        .word = word,
-        .file_bytes = sample->file_bytes,
-        .mtime_ns = sample->mtime_ns};
-    return describe_members(use, sample, hit_out);
+    hit->image.len = mr_cache_key_range(use->catalog, index, &version).len;
+    hit->needs_file = !mr_cache_key_is_remote(use->catalog, index);
+    hit->marks_at = hit->needs_file ? 0 : hit->image.len;
+    hit->image.marks_len = (size_t)(sample->len - hit->marks_at);
+    return hit->marks_at < sample->len;
+}
+
+/* found has the record. */
+static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
+                         struct found *found, struct mr_cache_hit *hit)
+{
+    const struct mr_cache_sample *sample = (const void *)found->record;
+    uint64_t end;
+    if (!mr_checked_add_u64(sample->offset, mr_cache_log_data_bytes(sample), &end) ||
+        end > INT64_MAX)
+        return false;
+    hit->entry = (struct mr_extent){.file = file_number(use, mr_cache_region_segment(word), DATA),
+                                    .offset = sample->offset,
+                                    .len = sample->len};
+    hit->is_checked = mr_cache_region_state(word) == MR_CACHE_GOOD;
+    hit->data_checksum = sample->data_checksum;
+    hit->word = word;
+    hit->file_bytes = sample->file_bytes;
+    hit->mtime_ns = sample->mtime_ns;
+    return (sample->n_rows > 0 ? describe_rows(use, index, word, found, hit)
+                               : describe_kept(use, index, sample, hit)) &&
+           describe_members(use, sample, hit);
 }
 
 bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
@@ -282,7 +334,9 @@ bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
             forget_entry(use, index, word, &use->region->n_damaged);
         return false;
     }
-    if (state == MR_CACHE_FOUND && !judge_version(use, index, word, (const void *)found->record))
+    *hit_out = (struct mr_cache_hit){0};
+    if (state == MR_CACHE_FOUND &&
+        !judge_version(use, index, word, (const void *)found->record, hit_out))
         return false;
     if (describe_hit(use, index, word, found, hit_out))
         return true;
@@ -290,17 +344,45 @@ bool mr_cache_use_find(struct mr_cache_use *use, uint32_t tag, int64_t index,
     return false;
 }
 
-bool mr_cache_use_check(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit,
-                        const struct mr_read_part *entry, const struct mr_read_part *members)
+static bool has_right_bytes(const struct mr_cache_hit *hit, const struct mr_read *read)
 {
+    const struct mr_read_part *image = &read->part[0], *members = mr_read_find(read, MR_FOR_MEMBER),
+                              *marks = mr_read_find(read, MR_FOR_MARKS);
+    static const struct mr_read_part none;
+    if (hit->needs_file)
+        image = marks;
+    if (hit->needs_file || !marks)
+        marks = &none;
     bool good =
-        entry->len == hit->entry.len && mr_xxh3(entry->bytes, entry->len) == hit->data_checksum;
+        image->len + marks->len == hit->entry.len &&
+        mr_xxh3_pair(image->bytes, image->len, marks->bytes, marks->len) == hit->data_checksum;
     for (uint32_t k = 0; good && k < hit->n_members; k++)
         good = members[k].len == hit->members[k].len &&
                (members[k].len == 0 ||
                 mr_xxh3(members[k].bytes, members[k].len) == hit->member_sums[k]);
+    return good;
+}
+
+/* True if the files that were asked for are the versions that the entry was made from. */
+static bool has_right_versions(const struct mr_cache_use *use, const struct mr_cache_hit *hit,
+                               const struct mr_read *read)
+{
+    const struct mr_read_part *part = mr_read_find(read, MR_FOR_VERSION);
+    struct mr_cache_version version;
+    bool same = true;
+    for (uint32_t i = 0; same && i < hit->n_asked; i++) {
+        bool exists = mr_cache_key_answered(use->catalog, hit->asked[i], part[i].version, &version);
+        same = hit->asked_stamps[i] == (exists ? mr_cache_key_stamp(&version) : 0);
+    }
+    return same;
+}
+
+bool mr_cache_use_check(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit,
+                        const struct mr_read *read)
+{
+    bool same = has_right_versions(use, hit, read), good = same && has_right_bytes(hit, read);
     if (!good)
-        increment(&use->region->n_damaged);
+        increment(same ? &use->region->n_damaged : &use->region->n_stale);
     settle_word(use, index, hit->word, good ? MR_CACHE_GOOD : MR_CACHE_ABSENT);
     return good;
 }

@@ -30,10 +30,11 @@ struct mr_object_version {
 
 /* What the bytes are for. */
 enum mr_purpose {
-    MR_FOR_IMAGE, /* the image, or the data of a record */
-    MR_FOR_MARKS, /* the marks of the image */
-    MR_FOR_LABEL, /* the label, if it is not beside the data */
-    MR_FOR_MEMBER /* a further member; 0 bytes if its own file is missing */
+    MR_FOR_IMAGE,  /* the image, or the data of a record */
+    MR_FOR_MARKS,  /* the marks of the image */
+    MR_FOR_LABEL,  /* the label, if it is not beside the data */
+    MR_FOR_MEMBER, /* a further member; 0 bytes if its own file is missing */
+    MR_FOR_VERSION /* a byte of a file at a URL, for the version in the answer */
 };
 
 struct mr_part {
@@ -42,8 +43,11 @@ struct mr_part {
     enum mr_purpose purpose;
 };
 
-/* The parts of a sample. The first is the image; members are in the order of kind.extra. */
-#define MR_MAX_PARTS (2 + MR_MAX_MEMBERS)
+/*
+ * The parts of a sample. The first is the image; members are in the order of kind.extra. A version
+ * may be asked for of the image and of each member.
+ */
+#define MR_MAX_PARTS (2 + MR_MAX_MEMBERS + 1 + MR_MAX_MEMBERS)
 struct mr_part_list {
     uint32_t n;
     struct mr_part part[MR_MAX_PARTS];

@@ -212,8 +212,10 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
     if (reader->options.patience_ms == 0)
         reader->options.patience_ms = PATIENCE_MS;
     reader->n_loose = mr_catalog_loose_files(catalog) ? mr_catalog_n_files(catalog) : 0;
-    /* the image, its marks or the label, the members */
+    /* the image, its marks or the label, the members; versions */
     reader->max_parts = 2 + mr_catalog_kind(catalog)->n_extra;
+    if (mr_catalog_is_remote(catalog))
+        reader->max_parts += 1 + mr_catalog_kind(catalog)->n_extra;
     mr_status status = set_up_reader(reader, error);
     if (status < 0)
         mr_reader_destroy(reader);
@@ -293,6 +295,7 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
         struct mr_reader_part *part = &request->parts[i];
         struct mr_part *want = &request->list.part[i];
         part->want = want;
+        part->version = NULL;
         if (want->max_bytes > MAX_SAMPLE_BYTES)
             want->max_bytes = MAX_SAMPLE_BYTES;
         if (want->extent.len > 0 && want->extent.file != MR_FILE_CATALOG)
@@ -318,7 +321,7 @@ static void describe_read(struct mr_reader *reader, struct mr_reader_request *re
         if (part->len > reader->recent_len)
             reader->recent_len = part->len;
         if (part->status == MR_OK)
-            read_out->part[i] = (struct mr_read_part){part->bytes, part->len};
+            read_out->part[i] = (struct mr_read_part){part->bytes, part->len, part->version};
         if (part->status == MR_OK || read_out->status != MR_OK)
             continue;
         read_out->status = part->status;

@@ -43,6 +43,7 @@ struct mr_reader_options {
 struct mr_read_part {
     const uint8_t *bytes; /* 64 more are readable; NULL: the read has failed */
     size_t len;
+    const struct mr_object_version *version; /* as the answer of a server states it; else NULL */
 };
 
 /* A finished read. Its bytes stay valid until mr_reader_recycle(). */
@@ -93,7 +94,10 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
 bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_out);
 void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read);
 
-/* The first part of this purpose, or NULL if the list has none. The members follow each other. */
+/*
+ * The first part of this purpose, or NULL if the list has none. The members follow each other, and
+ * so do the versions.
+ */
 const struct mr_read_part *mr_read_find(const struct mr_read *read, enum mr_purpose purpose);
 /* mr_catalog_split() of a read that succeeded. */
 mr_status mr_read_split(const struct mr_catalog *catalog, const struct mr_read *read,

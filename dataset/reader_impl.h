@@ -25,6 +25,7 @@ struct mr_reader_part {
     mr_status status;
     uint8_t *bytes;
     size_t len;
+    const struct mr_object_version *version; /* as in struct mr_read_part */
     size_t mapped;               /* bytes of the mapping, at least capacity + MR_READER_SLACK */
     struct mr_reader_part *next; /* the next part in its queue */
     mr_error error;
@@ -113,7 +114,8 @@ static inline bool mr_reader_is_loose(const struct mr_reader *reader,
 static inline bool mr_reader_may_lack(const struct mr_reader *reader,
                                       const struct mr_reader_part *part)
 {
-    return part->want->purpose == MR_FOR_MEMBER && mr_reader_is_loose(reader, part) &&
+    return (part->want->purpose == MR_FOR_MEMBER || part->want->purpose == MR_FOR_VERSION) &&
+           mr_reader_is_loose(reader, part) &&
            mr_catalog_may_lack(reader->catalog, part->want->extent.file);
 }
 

@@ -427,10 +427,6 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     mr_loader_options *o = &loader->host->options;
     if (!control->with_cache)
         return MR_OK;
-    if (mr_catalog_is_remote(mr_dataset_catalog(loader->dataset)))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "a cache of remote files is not offered yet; make a local pack with "
-                            "millrace pack");
     struct mr_cache_region *region = mr_control_cache(&loader->host->shared);
     struct mr_cache_host_options options = {
         .dir = o->cache,
@@ -446,8 +442,9 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     /* the caller's string is valid only during the creation */
     o->cache = loader->cache_thread ? region->path : NULL;
     if (loader->cache_thread)
-        o->cache_form =
-            region->encoding == MR_PACKED_MARKED ? MR_CACHE_FORM_INDEX : MR_CACHE_FORM_DCT;
+        o->cache_form = region->encoding == MR_PACKED_MARKED ? MR_CACHE_FORM_INDEX
+                        : region->encoding == MR_PACKED_DCT  ? MR_CACHE_FORM_DCT
+                                                             : MR_CACHE_FORM_AUTO;
     return status;
 }
 

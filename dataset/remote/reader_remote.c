@@ -108,6 +108,7 @@ static void end_get(struct mr_reader *reader, struct mr_http_get *get)
     struct flight *flight = get->user;
     struct mr_reader_part *part = flight->part;
     mr_reader_average(&reader->delay_ns, mr_clock_now_ns() - get->tried_ns);
+    part->version = get->status == MR_OK ? &get->version : NULL;
     if (get->status == MR_OK || (get->os_error == ENOENT && mr_reader_may_lack(reader, part)))
         mr_reader_finish(reader, part, MR_OK, get->len);
     else if (get->status == MR_ERR_NO_MEMORY)

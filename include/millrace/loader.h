@@ -183,12 +183,14 @@ typedef struct mr_loader_options {
 
     /* Cache */
     uint32_t cache_slowdown; /* percentage of the workers' time, beside idle time, that filling the
-                                cache may take: 1 to 100; 0 means 25; MR_CACHE_WHEN_IDLE */
+                                cache from local files may take: 1 to 100; 0 means 25;
+                                MR_CACHE_WHEN_IDLE */
     uint32_t cache_form;     /* an mr_cache_form; default: MR_CACHE_FORM_AUTO; mr_loader_resolved()
                                 has the form that was chosen */
-    const char *cache;       /* directory in which workers store image files packed or indexed, for
-                                later epochs, later runs and other loaders; created if it does not
-                                exist; NULL or "": no cache (docs/cache.md) */
+    const char *cache;       /* directory in which workers store image files packed or indexed, and
+                                all samples at URLs, for later epochs, later runs and other loaders;
+                                created if it does not exist; NULL or "": no cache
+                                (docs/cache.md) */
     uint64_t cache_bytes;    /* limit on the size of the cache; 0: the free space of the disk */
 
     /* Images of different sizes */

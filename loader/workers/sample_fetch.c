@@ -34,7 +34,7 @@ static mr_status find_range(const struct mr_sample_source *source, const struct 
 
 /* Replace the image of the list by the part that is needed. Without marks, all of it is needed. */
 static mr_status list_packed(const struct mr_sample_source *source, struct mr_sample_job *job,
-                             bool no_index, struct mr_part_list *list, mr_error *error)
+                             bool no_index, bool whole, struct mr_part_list *list, mr_error *error)
 {
     uint64_t offset, len;
     struct mr_extent marks;
@@ -51,7 +51,7 @@ static mr_status list_packed(const struct mr_sample_source *source, struct mr_sa
     }
     bool marked = mr_catalog_marks(source->catalog, job->index, &marks);
     job->has_marks = marked && !no_index;
-    if (source->verifies || (marked && no_index)) {
+    if (source->verifies || whole || (marked && no_index)) {
         offset = 0;
         len = job->hit.image.len;
     }
@@ -62,13 +62,14 @@ static mr_status list_packed(const struct mr_sample_source *source, struct mr_sa
 }
 
 mr_status mr_sample_fetch_list(const struct mr_sample_source *source, struct mr_sample_job *job,
-                               bool no_index, struct mr_part_list *list_out, mr_error *error)
+                               bool no_index, bool whole, struct mr_part_list *list_out,
+                               mr_error *error)
 {
     job->is_packed = job->is_from_cache = job->has_marks = false;
     mr_catalog_parts(source->catalog, job->index, source->max_bytes, list_out);
     if (!mr_catalog_is_described(source->catalog))
         return MR_OK;
-    return list_packed(source, job, no_index || source->no_index, list_out, error);
+    return list_packed(source, job, no_index || source->no_index, whole, list_out, error);
 }
 
 mr_status mr_sample_fetch_take(const struct mr_sample_source *source,
@@ -89,7 +90,8 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source,
         fetched_out->packed = job->hit.image;
     fetched_out->packed.marks = marks ? marks->bytes : NULL;
     fetched_out->packed.marks_len = marks ? marks->len : 0;
-    if (status == MR_OK && job->is_packed && !job->is_from_cache && source->verifies)
+    bool is_checked = job->is_from_cache && !mr_catalog_is_described(source->catalog);
+    if (status == MR_OK && job->is_packed && !is_checked && source->verifies)
         status = mr_read_verify(source->catalog, read, error);
     error->index = read->index;
     return status;

@@ -33,13 +33,15 @@ struct mr_fetched {
 
 /*
  * List the parts of the candidate that its draws need, and note in the job what they are. no_index:
- * without its marks, so that a sample that has some is read whole and decoded like a file.
+ * without its marks, so that a sample that has some is read whole and decoded like a file. whole:
+ * all of the sample.
  *
  * Returns MR_OK; otherwise error names the sample: the pack's index entry makes no sense
  * (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
 mr_status mr_sample_fetch_list(const struct mr_sample_source *source, struct mr_sample_job *job,
-                               bool no_index, struct mr_part_list *list_out, mr_error *error);
+                               bool no_index, bool whole, struct mr_part_list *list_out,
+                               mr_error *error);
 
 /* Called after the read. fetched_out points into its bytes. error names the sample. */
 mr_status mr_sample_fetch_take(const struct mr_sample_source *source,

@@ -181,7 +181,8 @@ static mr_status list_parts(struct mr_sample_maker *maker, struct mr_sample_job 
 {
     if (!plain && mr_worker_cache_list(maker->cache, job, list_out))
         return MR_OK;
-    return mr_sample_fetch_list(&maker->source, job, plain, list_out, error);
+    bool whole = mr_worker_cache_wants(maker->cache, job->index);
+    return mr_sample_fetch_list(&maker->source, job, plain, whole, list_out, error);
 }
 
 bool mr_sample_make_submit(struct mr_sample_maker *maker, struct mr_sample_job *job,
@@ -416,7 +417,7 @@ static mr_status make_from_read(struct mr_sample_maker *maker, const struct mr_s
         return make_from_cache(maker, job, read);
     mr_status status = make_from_parts(maker, job, read, error);
     if (status == MR_OK)
-        mr_worker_cache_met(maker->cache, job->index);
+        mr_worker_cache_met(maker->cache, job, read);
     return status == MR_ERR_DAMAGED && job->has_marks ? MR_PENDING : status;
 }
 

@@ -39,8 +39,15 @@ bool mr_worker_cache_check(struct mr_worker_cache *cache, const struct mr_sample
 /* Drop an entry that could not be decoded. */
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index);
 
-/* Record that the sample was made from its file. */
-void mr_worker_cache_met(struct mr_worker_cache *cache, int64_t index);
+/*
+ * True if the sample of a pack at a URL should be read whole, because the cache would keep it.
+ */
+bool mr_worker_cache_wants(const struct mr_worker_cache *cache, int64_t index);
+/*
+ * Record that the sample was made from its file. If that is at a URL, the sample is added at once.
+ */
+void mr_worker_cache_met(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                         const struct mr_read *read);
 /*
  * Pack a recorded sample, after worked_ns of work or when there is no work. True if one was
  * handled.

@@ -138,9 +138,11 @@ bool cache_run_find(struct cache_run *run, int64_t index, struct mr_cache_hit *h
     if (hit_out->is_checked)
         return true;
     uint8_t *bytes = cache_run_read(run, hit_out, 0, hit_out->entry.len);
-    bool good =
-        mr_cache_use_check(run->use, index, hit_out,
-                           &(struct mr_read_part){bytes, bytes ? hit_out->entry.len : 0}, NULL);
+    const struct mr_part_list list = {
+        .n = 1, .part[0].purpose = hit_out->needs_file ? MR_FOR_MARKS : MR_FOR_IMAGE};
+    const struct mr_read read = {.list = &list,
+                                 .part[0] = {bytes, bytes ? hit_out->entry.len : 0, NULL}};
+    bool good = mr_cache_use_check(run->use, index, hit_out, &read);
     free(bytes);
     return good;
 }

@@ -133,7 +133,7 @@ static void expect_file(struct marked *m)
     mr_error error;
     int64_t label;
     struct mr_part_list list;
-    assert_int_equal(mr_sample_fetch_list(&m->source, &job, false, &list, &error), MR_OK);
+    assert_int_equal(mr_sample_fetch_list(&m->source, &job, false, false, &list, &error), MR_OK);
     mr_reader_submit(m->reader, 0, INDEX, &list);
     assert_true(mr_reader_reap(m->reader, true, &read));
     assert_int_equal(mr_sample_fetch_take(&m->source, &job, &read, &label, &fetched, &error),
