@@ -134,6 +134,7 @@ static _Noreturn void run_template(struct mr_starter *s, pid_t host_pid)
     struct request request;
     become_child(host_pid);
     prctl(PR_SET_NAME, "millrace-templ");
+    mr_worker_setup_cores(&s->job);
     while (recv(s->socket, &request, sizeof request, 0) == sizeof request) {
         struct reply reply = {0};
         int pidfd = -1;

@@ -55,14 +55,12 @@ bool mr_worker_setup_move_near(const struct mr_worker_job *job)
     return true;
 }
 
-/*
- * Leave out of a core dump what requests for remote files are made of: signatures and tokens are in
- * headers, in the memory of libcurl. Cores then have registers, but no heap and no stack.
- */
-static void hide_memory(void)
+void mr_worker_setup_cores(const struct mr_worker_job *job)
 {
     static const char path[] = "/proc/self/coredump_filter";
     char text[32] = "";
+    if (!job->catalog || !mr_catalog_is_remote(job->catalog))
+        return;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     bool is_done = fd >= 0 && read(fd, text, sizeof text - 1) > 0;
     unsigned long private = 1; /* the bit of private anonymous memory */
@@ -87,8 +85,8 @@ void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process)
         CPU_SET((size_t)record->cpu, &set);
         sched_setaffinity(0, sizeof set, &set);
     }
-    if (own_process && job->catalog && mr_catalog_is_remote(job->catalog))
-        hide_memory();
-    if (own_process)
+    if (own_process) {
+        mr_worker_setup_cores(job);
         catch_faults(record);
+    }
 }

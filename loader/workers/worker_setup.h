@@ -21,6 +21,12 @@ struct mr_worker_job {
  */
 void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
 
+/*
+ * If files are remote, leave out of a core of this process what requests are made of: signatures
+ * and tokens are in headers, in the memory of libcurl. The core then has neither heap nor stack.
+ */
+void mr_worker_setup_cores(const struct mr_worker_job *job);
+
 /* Move to the CPUs near the device once the host has set them. True when that is done. */
 bool mr_worker_setup_move_near(const struct mr_worker_job *job);
 
