@@ -428,7 +428,7 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
     if (status == MR_OK && width == 0)
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s gives each image another size; add random_crop(N) or "
-                            "center_crop(N)",
+                            "center_crop(N), or set ragged or pad_batch",
                             find_drawn_size(plan));
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }

@@ -360,10 +360,14 @@ static void put_passes(struct passes *p)
         mr_text_writer_put(&p->w, "%sview: %s\n", p->w.len ? "\n" : "", view->name);
     if (view->is_row)
         mr_text_writer_put(&p->w, "pictures: %u, each\n", view->n_pictures);
-    mr_text_writer_put(&p->w, "sample: %s %s %lldx%lldx%lld, %llu bytes\n",
-                       mr_dtype_name(plan->dtype), plan->layout == MR_NCHW ? "nchw" : "nhwc",
-                       (long long)plan->out_shape[0], (long long)plan->out_shape[1],
-                       (long long)plan->out_shape[2], (unsigned long long)plan->out_bytes);
+    mr_text_writer_put(&p->w, "sample: %s %s", mr_dtype_name(plan->dtype),
+                       plan->layout == MR_NCHW ? "nchw" : "nhwc");
+    if (plan->keeps_size)
+        mr_text_writer_put(&p->w, " of a drawn size: with the option ragged or pad_batch\n");
+    else
+        mr_text_writer_put(&p->w, " %lldx%lldx%lld, %llu bytes\n", (long long)plan->out_shape[0],
+                           (long long)plan->out_shape[1], (long long)plan->out_shape[2],
+                           (unsigned long long)plan->out_bytes);
     mr_text_writer_put(&p->w,
                        "needed: %.1f %% of the pixels of an image of %ux%u, mean of %d draws\n",
                        100.0 * p->need, p->width, p->height, (int)N_DRAWS);
@@ -372,12 +376,24 @@ static void put_passes(struct passes *p)
         i = put_stage(p, stage, i);
 }
 
+/* A size that is drawn stays open, if images may have sizes of their own. */
+static mr_status fix_size(struct passes *p, mr_error *error)
+{
+    int64_t width = 1, height;
+    mr_status status =
+        p->plan.out_known ? MR_OK
+                          : mr_geometry_size(&p->plan, p->width, p->height, &width, &height, error);
+    if (status == MR_OK && width == 0 && mr_plan_compile_keep_size(&p->plan, 0, 0, error) == MR_OK)
+        return MR_OK;
+    return status < 0 ? status : mr_plan_compile_fix_size(&p->plan, p->width, p->height, error);
+}
+
 static mr_status find_passes(struct passes *p, mr_dtype dtype, mr_layout layout, mr_error *error)
 {
     const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
     mr_status status = mr_plan_compile(p->transform, &files, dtype, layout, &p->plan, error);
     if (status == MR_OK)
-        status = mr_plan_compile_fix_size(&p->plan, p->width, p->height, error);
+        status = fix_size(p, error);
     if (status != MR_OK)
         return status;
     list_items(p);

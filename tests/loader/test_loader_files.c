@@ -287,7 +287,8 @@ static void the_first_image_of_another_size_is_logged_once_where_no_error_shows_
     assert_int_equal(seen.n, 1);
     assert_words(seen.line, "images of other sizes are left out (on_error skip), the first: ");
     assert_words(seen.line, "class0/01.jpg (index 1): the output is 20x40, the first image's was "
-                            "20x45; add center_crop(N) or resize(H:W) for equal sizes");
+                            "20x45; add center_crop(N) or resize(H:W) for equal sizes, "
+                            "or set ragged or pad_batch");
     see_two_epochs(folder, "resize(20)", MR_ON_ERROR_ZERO, &seen);
     assert_int_equal(seen.n, 1);
     assert_words(seen.line, "images of other sizes become zeros (on_error zero), the first: ");

@@ -126,6 +126,13 @@ def test_coco_is_not_saved_as_a_list(coco, tmp_path):
     assert "coco cannot be saved as a list" in done.stderr
 
 
+def test_masks_of_boxes_are_refused(make_loader, voc, coco):
+    with pytest.raises(mr.Error, match="masks of coco are not offered yet"):
+        make_loader("resize(9:9)+mask()", f"coco:{coco}?annotations={coco}/boxes.json")
+    with pytest.raises(mr.Error, match="masks of voc come with task=segmentation"):
+        make_loader("resize(9:9)+mask()", f"voc:{voc}?year=2007&set=test&task=detection")
+
+
 def test_list_has_no_table_of_labels(voc, coco):
     annotated = f"coco:{coco}?annotations={coco}/boxes.json&index=none"
     for spec, n in ((f"voc:{voc}", 13), (annotated, 15)):

@@ -118,6 +118,21 @@ static void share_of_the_pixels_follows_the_crop(void **state)
     expect_line("grayscale+center_crop(8)", 100, 50, "sample: u8 nchw 1x8x8, 64 bytes\n");
 }
 
+static void a_drawn_size_is_named(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "sample: u8 nchw of a drawn size: with the option ragged or pad_batch\n";
+    expect_line("detection_ssd", 500, 375, line);
+    expect_line("detection_multiscale", 500, 375, line);
+    expect_line("detection_lsj", 500, 375, "sample: u8 nchw 3x1024x1024, 3145728 bytes\n");
+    char text[TEXT_BYTES];
+    mr_error error;
+    assert_int_equal(describe("random_resize(8,9)+random_erasing", 8, 8, MR_F32, text, &error),
+                     MR_ERR_INVALID);
+    assert_words(error.text, "random_resize gives each image another size");
+}
+
 static void what_cannot_run_is_refused_with_the_reason(void **state)
 {
     (void)state;
@@ -163,6 +178,7 @@ int main(void)
         cmocka_unit_test(a_resize_after_a_flip_gets_its_own_pass),
         cmocka_unit_test(calls_are_counted_with_their_walks),
         cmocka_unit_test(share_of_the_pixels_follows_the_crop),
+        cmocka_unit_test(a_drawn_size_is_named),
         cmocka_unit_test(what_cannot_run_is_refused_with_the_reason),
         cmocka_unit_test(a_short_buffer_has_the_beginning),
     };

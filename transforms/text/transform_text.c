@@ -465,6 +465,23 @@ mr_status mr_transform_append(mr_transform *transform, const char *text, mr_erro
     return MR_OK;
 }
 
+/* Only a view that is alone may be inside one that is not in the text. */
+static mr_status check_insides(const mr_transform *transform, mr_error *error)
+{
+    if (!transform->next)
+        return MR_OK;
+    for (const mr_transform *view = transform; view; view = view->next) {
+        const mr_transform *other = transform;
+        while (other && strcmp(other->view, view->inside) != 0)
+            other = other->next;
+        if (view->n_inside > 0 && !other)
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "view '%s' is inside '%s', which is no view of the text",
+                                view->view, view->inside);
+    }
+    return MR_OK;
+}
+
 mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_error *error)
 {
     if (!transform_out)
@@ -474,6 +491,8 @@ mr_status mr_transform_parse(const char *text, mr_transform **transform_out, mr_
     mr_status status = mr_transform_create(&transform, error);
     if (status == MR_OK)
         status = parse_into(transform, text, true, error);
+    if (status == MR_OK)
+        status = check_insides(transform, error);
     if (status == MR_OK)
         *transform_out = transform;
     else

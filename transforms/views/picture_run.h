@@ -15,7 +15,8 @@
 #include "transforms/scratch.h"
 #include "transforms/tensor_write.h"
 
-#define MR_PICTURE_EQUAL_SIZES "add center_crop(N) or resize(H:W) for equal sizes"
+#define MR_PICTURE_EQUAL_SIZES                                                                     \
+    "add center_crop(N) or resize(H:W) for equal sizes, or set ragged or pad_batch"
 
 struct mr_plan_runner {
     const struct mr_plan *plan; /* of the view that is made now */
