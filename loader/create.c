@@ -102,6 +102,7 @@ static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const s
                                                  .no_shuffle = o->no_shuffle,
                                                  .tail = o->tail,
                                                  .order = o->order,
+                                                 .rank_slices = o->rank_slices ? o->batch_size : 0,
                                                  .repeat = o->repeat,
                                                  .repeat_form = o->repeat_form,
                                                  .no_replacement = o->no_replacement,

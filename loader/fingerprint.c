@@ -310,6 +310,8 @@ static void add_options(struct mr_digest *digest, const mr_loader_options *o)
         mr_digest_add_u64(digest, words[i]);
     if (o->ragged)
         mr_digest_add_u64(digest, o->max_row_bytes);
+    if (o->rank_slices)
+        mr_digest_add_text(digest, "rank_slices");
     if (o->pad_batch != 0)
         mr_digest_add_u64(digest, o->pad_batch);
 }

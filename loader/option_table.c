@@ -75,6 +75,7 @@ const struct mr_option mr_option_table[] = {
     {OPTION(no_shuffle)},
     {OPTION(allow_same_epoch)},
     {OPTION(no_replacement)},
+    {OPTION(rank_slices)},
     {OPTION(repeat), .lo = 1, .hi = 65535},
     {OPTION(repeat_form), .words = repeats},
     {OPTION(n_draws), .lo = 1, .hi = UINT64_C(1) << 40},

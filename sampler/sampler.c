@@ -83,6 +83,8 @@ static mr_status check_weights(const mr_sampler_options *options, mr_error *erro
 
 static mr_status check_options(const mr_sampler_options *options, mr_error *error)
 {
+    if (options->rank_slices != 0 && (options->weights || options->weight_values))
+        return mr_error_set(error, MR_ERR_INVALID, "rank_slices and weights exclude each other");
     if (options->n_samples < 0 || (uint64_t)options->n_samples > MR_KEYED_MAX_N)
         return mr_error_set(error, MR_ERR_INVALID, "n_samples %lld is not between 0 and 2^40",
                             (long long)options->n_samples);
@@ -137,11 +139,25 @@ static uint64_t shard_length(const mr_sampler_options *options, uint32_t rank)
     return 0;
 }
 
+/* With rank_slices: position p of this rank among those of all ranks, padding included. */
+static uint64_t sliced_position(const mr_sampler_options *options, uint64_t p)
+{
+    uint64_t world = options->world_size, rank = options->rank, slice = options->rank_slices;
+    uint64_t first = p / slice * slice * world; /* of the global batch */
+    uint64_t n =
+        options->tail == MR_TAIL_EXACT ? order_length(options) : shard_length(options, 0) * world;
+    uint64_t left = n - first < slice * world ? n - first : slice * world;
+    uint64_t more = left % world; /* so many ranks have one sample more of a last batch */
+    return first + left / world * rank + (rank < more ? rank : more) + p % slice;
+}
+
 /* The position in the order of all ranks of position p of this rank. The order is not empty. */
 static uint64_t global_position(const mr_sampler *sampler, uint64_t p)
 {
     uint64_t n = order_length(&sampler->options);
-    uint64_t at = sampler->options.rank + p * sampler->options.world_size;
+    uint64_t at = sampler->options.rank_slices != 0
+                      ? sliced_position(&sampler->options, p)
+                      : sampler->options.rank + p * sampler->options.world_size;
     return at < n ? at : at % n;
 }
 

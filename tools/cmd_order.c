@@ -26,6 +26,8 @@ struct order_args {
 static const struct mr_arg list[] = {
     {"samples", "N", "Number of samples in the dataset (required)",
      MR_ARG_U64(struct order_args, n_samples, 0, (uint64_t)1 << 40)},
+    {"batch-size", "B", "With --rank-slices: samples in a batch (default 64)",
+     MR_ARG_FIELD(offsetof(struct order_args, loader), batch_size)},
     {0},
 };
 

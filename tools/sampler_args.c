@@ -21,6 +21,10 @@ static const struct mr_arg list[] = {
     {"order", "torch|keyed",
      "PyTorch's permutation, or a keyed one that needs no memory (default torch)",
      MR_ARG_FIELD(0, order)},
+    {"rank-slices", NULL,
+     "Each rank takes a row of B samples of a global batch of W * B, as Megatron's sampler; "
+     "otherwise by turns",
+     MR_ARG_FIELD(0, rank_slices)},
     {"repeat", "N",
      "Repeated augmentation: the order repeats each sample N times in a row; the ranks take only "
      "as many places as there are samples",
@@ -54,6 +58,7 @@ const struct argp *mr_sampler_args_argp(void)
 mr_sampler_options mr_sampler_args_options(const mr_loader_options *loader, int64_t n_samples)
 {
     mr_sampler_options sampler = MR_SAMPLER_OPTIONS_INIT;
+    uint32_t batch_size = loader->batch_size > 0 ? loader->batch_size : 64; /* its default */
 
     sampler.n_samples = n_samples;
     sampler.world_size = loader->world_size;
@@ -63,6 +68,7 @@ mr_sampler_options mr_sampler_args_options(const mr_loader_options *loader, int6
     sampler.no_shuffle = loader->no_shuffle;
     sampler.tail = loader->tail;
     sampler.order = loader->order;
+    sampler.rank_slices = loader->rank_slices ? batch_size : 0;
     sampler.repeat = loader->repeat;
     sampler.repeat_form = loader->repeat_form;
     sampler.weights = loader->weights;

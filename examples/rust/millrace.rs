@@ -76,7 +76,8 @@ pub struct mr_loader_options {
     pub no_shuffle: bool,
     pub allow_same_epoch: bool,
     pub no_replacement: bool,
-    pub reserved_order: [u8; 5usize],
+    pub rank_slices: bool,
+    pub reserved_order: [u8; 4usize],
     pub repeat: u32,
     pub repeat_form: u32,
     pub n_draws: u64,
@@ -224,7 +225,8 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_shuffle) }.cast()), 80usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).allow_same_epoch) }.cast()), 81usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).no_replacement) }.cast()), 82usize);
-    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_order) }.cast()), 83usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).rank_slices) }.cast()), 83usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).reserved_order) }.cast()), 84usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).repeat) }.cast()), 88usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).repeat_form) }.cast()), 92usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).n_draws) }.cast()), 96usize);

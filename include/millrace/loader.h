@@ -103,7 +103,10 @@ typedef struct mr_loader_options {
 
     /* Repetition and weights, as in mr_sampler_options */
     bool no_replacement; /* with weights: draw no sample twice in an epoch */
-    uint8_t reserved_order[5];
+    bool rank_slices;    /* ranks share a global batch of world_size * batch_size samples by taking
+                            batch_size in a row, as Megatron's sampler; default: by turns, as
+                            DistributedSampler. Not with weights */
+    uint8_t reserved_order[4];
     uint32_t repeat;             /* 1 to 65535: repeated augmentation, with new random draws for
                                     each repetition; 0: none. Not with weights, and only with
                                     MR_TAIL_PAD */

@@ -60,7 +60,12 @@ typedef struct mr_sampler_options {
     uint32_t repeat_form; /* an mr_repeat_form, with repeat; default: MR_REPEAT_TORCHVISION */
     bool no_shuffle;      /* sequential order; default: shuffled */
     bool no_replacement;  /* with weights: draw no sample twice in an epoch */
-    uint8_t reserved[6];  /* 0 */
+    uint8_t reserved[2];  /* 0 */
+    uint32_t rank_slices; /* B: the order is cut into global batches of world_size * B samples, of
+                             which rank r takes B in a row, from r * B on, as Megatron's
+                             MegatronPretrainingSampler. A last, smaller one is cut into parts whose
+                             sizes differ by at most one. A rank has as many samples as without.
+                             Not with weights; 0: ranks take turns, as DistributedSampler */
     uint64_t n_draws;     /* with weights: draws of an epoch over all ranks, up to 2^40; 0 means
                              n_samples */
     const char *weights;  /* draw samples in proportion to the weights in this file, which

@@ -67,6 +67,7 @@ class LoaderOptions(TypedDict, total=False):
     no_shuffle: bool | None
     allow_same_epoch: bool | None
     no_replacement: bool | None
+    rank_slices: bool | None
     repeat: int | None
     repeat_form: Literal["torchvision", "timm"] | None
     n_draws: int | None

@@ -121,7 +121,7 @@ static void the_maker_of_floats_does_not_count(void **state)
 
 static void each_option_of_the_samples_counts(void **state)
 {
-    uint64_t seen[16];
+    uint64_t seen[17];
     unsigned n = 0;
     mr_loader_options options = plain();
     seen[n++] = print_of(*state, TRANSFORM, &options);
@@ -146,6 +146,7 @@ static void each_option_of_the_samples_counts(void **state)
     OTHER(on_error, MR_ON_ERROR_ZERO);
     OTHER(max_pixels, 1000000);
     OTHER(max_file_bytes, 1000000);
+    OTHER(rank_slices, true);
 #undef OTHER
     for (unsigned i = 0; i < n; i++)
         for (unsigned j = 0; j < i; j++)

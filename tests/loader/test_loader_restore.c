@@ -133,12 +133,13 @@ static void read_ahead_is_not_part_of_the_position(void **state)
     mr_loader_destroy(lazy);
 }
 
-static void another_world_and_batch_size_continue_if_they_divide(void **state)
+static void continue_as_two_ranks(struct rig *rig, bool rank_slices)
 {
     mr_loader_options options = shuffled(&rig_modes[1]);
+    options.rank_slices = rank_slices;
     unsigned counts[100] = {0};
     int64_t rest[100];
-    mr_loader *loader = rig_loader(*state, &options);
+    mr_loader *loader = rig_loader(rig, &options);
     for (int i = 0; i < 6; i++) {
         mr_batch *batch = rig_next(loader);
         for (unsigned k = 0; k < 8; k++)
@@ -151,7 +152,7 @@ static void another_world_and_batch_size_continue_if_they_divide(void **state)
         options.world_size = 2;
         options.rank = rank;
         options.batch_size = 4;
-        loader = rig_loader(*state, &options);
+        loader = rig_loader(rig, &options);
         assert_int_equal(restore(loader, &position), MR_OK);
         unsigned n = rig_drain(loader, false, rest, 100);
         assert_int_equal(n, 26);
@@ -161,6 +162,12 @@ static void another_world_and_batch_size_continue_if_they_divide(void **state)
     }
     for (int i = 0; i < 100; i++)
         assert_int_equal(counts[i], 1);
+}
+
+static void another_world_and_batch_size_continue_if_they_divide(void **state)
+{
+    continue_as_two_ranks(*state, false);
+    continue_as_two_ranks(*state, true);
 }
 
 #define REFUSED(field, value, words)                                                               \

@@ -140,6 +140,49 @@ static void ranks_interleave_one_order(void **state)
     over_all(MR_TAIL_DROP, check_interleaved);
 }
 
+/*
+ * The oracle cuts the padded order of one rank: global batches of world_size slices, and of the
+ * last, smaller one numpy.array_split's parts.
+ */
+static void check_sliced(mr_sampler_options options)
+{
+    mr_sampler_options whole = options;
+    whole.world_size = 1;
+    mr_sampler *all = make(&whole);
+    int64_t n = options.n_samples, world = options.world_size, slice = 3;
+    int64_t total = options.tail == MR_TAIL_PAD    ? (n + world - 1) / world * world
+                    : options.tail == MR_TAIL_DROP ? n / world * world
+                                                   : n;
+    mr_sampler **ranks = calloc((size_t)world, sizeof *ranks);
+    int64_t *taken = calloc((size_t)world, sizeof *taken);
+    assert_true(ranks && taken);
+    options.rank_slices = (uint32_t)slice;
+    for (options.rank = 0; options.rank < world; options.rank++)
+        ranks[options.rank] = make(&options);
+    for (int64_t at = 0; at < total;) {
+        int64_t left = total - at < world * slice ? total - at : world * slice;
+        for (int64_t rank = 0; rank < world; rank++)
+            for (int64_t i = 0; i < left / world + (rank < left % world); i++)
+                assert_int_equal(mr_sampler_at(ranks[rank], taken[rank]++),
+                                 mr_sampler_at(all, at++ % n));
+    }
+    for (int64_t rank = 0; rank < world; rank++) {
+        assert_int_equal(mr_sampler_length(ranks[rank]), taken[rank]);
+        mr_sampler_destroy(ranks[rank]);
+    }
+    free(ranks);
+    free(taken);
+    mr_sampler_destroy(all);
+}
+
+static void ranks_take_slices_of_global_batches(void **state)
+{
+    (void)state;
+    over_all(MR_TAIL_PAD, check_sliced);
+    over_all(MR_TAIL_DROP, check_sliced);
+    over_all(MR_TAIL_EXACT, check_sliced);
+}
+
 static void check_steps(mr_sampler_options options)
 {
     for (uint32_t batch = 1; batch <= 9; batch += 4) {
@@ -263,6 +306,9 @@ static void wrong_options_are_refused_in_one_line(void **state)
     options.order = (mr_order)2;
     expect_refused(&options, "order 2 is not an mr_order");
     options.order = MR_ORDER_TORCH;
+    options.weights = "w.npy";
+    options.rank_slices = 1;
+    expect_refused(&options, "rank_slices and weights exclude each other");
     options.struct_size = 0;
     expect_refused(
         &options,
@@ -377,6 +423,7 @@ int main(void)
         cmocka_unit_test(pad_repeats_from_the_start_and_wraps),
         cmocka_unit_test(drop_leaves_out_fewer_than_world_size),
         cmocka_unit_test(ranks_interleave_one_order),
+        cmocka_unit_test(ranks_take_slices_of_global_batches),
         cmocka_unit_test(all_ranks_take_the_same_number_of_steps),
         cmocka_unit_test(a_dropped_last_batch_is_no_step),
         cmocka_unit_test(set_epoch_equals_a_fresh_sampler),

@@ -129,6 +129,17 @@ static void keyed_order_is_a_permutation_of_its_own(void **state)
     mr_run_free(&keyed);
 }
 
+static void a_rank_can_take_slices(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "order", "--samples", "12", "--no-shuffle", "--world-size", "2", "--rank",
+                   "1", "--rank-slices", "--batch-size", "2", NULL);
+    assert_string_equal(run.out, "2\n3\n6\n7\n10\n11\n");
+    mr_run_free(&run);
+}
+
 static void no_samples_print_nothing(void **state)
 {
     struct mr_run run = {0};
@@ -165,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_prints_the_indices_of_torch),
         cmocka_unit_test(keyed_order_is_a_permutation_of_its_own),
+        cmocka_unit_test(a_rank_can_take_slices),
         cmocka_unit_test(no_samples_print_nothing),
         cmocka_unit_test(an_order_of_nothing_says_why),
     };
