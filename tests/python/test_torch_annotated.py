@@ -506,7 +506,8 @@ class Shuffled(datasets.VOCSegmentation):
 
 def test_other_datasets_are_left_to_torch(voc):
     expect_fallback(Shuffled(voc, transforms=A.Compose([A.PILToTensor()])), "the dataset Shuffled")
-    expect_fallback(Upset(voc, transform=T.ToTensor()), "the dataset Upset")
+    expect_fallback(Upset(voc, transform=T.ToTensor()), f"the dataset Upset of {__name__}, which "
+                    "makes its samples in another way")
     expect_fallback(datasets.VOCDetection(voc, transform=T.ToTensor(), target_transform=len),
                     "a target_transform")
     moved = datasets.VOCSegmentation(voc, transforms=A.Compose([A.PILToTensor()]))

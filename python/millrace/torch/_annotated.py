@@ -77,7 +77,8 @@ class Annotated:
             _keeps(inner, self.kind, "__getitem__", "__getitems__", "_load_image", "masks",
                    "annotations", "parse_voc_xml")
             and (not self.is_wrapped or _keeps(outer, _Wrapper, "__getitem__") and _keeps(
-                inner, self.kind, "_load_target")), f"the dataset {type(outer).__name__}")
+                inner, self.kind, "_load_target")), f"the dataset {type(outer).__name__} of "
+            f"{type(outer).__module__}, which makes its samples in another way than torchvision's")
         needs(len(outer) > 0, "an empty dataset")
         self.memory: MemoryFile | None = None
         self.keys = self._find_keys()
