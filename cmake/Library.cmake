@@ -212,7 +212,7 @@ endforeach()
 # libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
 foreach(room base sampler dataset dataset/annotations dataset/remote
-        dataset/remote/stores dataset/tar dataset/tokens
+        dataset/remote/listing dataset/remote/stores dataset/tar dataset/tokens
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
         transforms/masks transforms/mixing transforms/simd transforms/text transforms/views pinned
         packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo

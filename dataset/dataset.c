@@ -20,6 +20,8 @@
 #include "dataset/file.h"
 #include "dataset/kinds.h"
 #include "dataset/list.h"
+#include "dataset/remote/listing/listing.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
 struct mr_dataset {
@@ -73,6 +75,15 @@ static void look_for_members(const struct mr_catalog *catalog)
     }
 }
 
+static mr_status resolve_options(const mr_dataset_options *options, mr_dataset_options *out,
+                                 mr_error *error)
+{
+    mr_status status = mr_options_copy(out, sizeof *out, options, "mr_dataset_options", error);
+    return status < 0 ? status
+                      : mr_options_check_reserved(out->reserved, sizeof out->reserved,
+                                                  "mr_dataset_options", error);
+}
+
 mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
                           mr_dataset **dataset_out, mr_error *error)
 {
@@ -82,11 +93,7 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
     if (!spec || !*spec)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset is not given");
     mr_dataset_options resolved;
-    mr_status status =
-        mr_options_copy(&resolved, sizeof resolved, options, "mr_dataset_options", error);
-    if (status == MR_OK)
-        status = mr_options_check_reserved(resolved.reserved, sizeof resolved.reserved,
-                                           "mr_dataset_options", error);
+    mr_status status = resolve_options(options, &resolved, error);
     struct mr_spec parsed;
     if (status == MR_OK)
         status = mr_spec_parse(spec, mr_kinds, &parsed, error);
@@ -137,6 +144,19 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     return MR_OK;
 }
 
+/* Attach the catalog that was made with this status. */
+static mr_status finish(mr_dataset *dataset, mr_status status, mr_dataset **dataset_out,
+                        mr_error *error)
+{
+    if (status == MR_OK)
+        status = mr_catalog_attach(dataset->fds, &dataset->catalog, error);
+    if (status < 0)
+        mr_dataset_destroy(dataset);
+    else
+        *dataset_out = dataset;
+    return status;
+}
+
 mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n,
                                 mr_dataset **dataset_out, mr_error *error)
 {
@@ -152,13 +172,26 @@ mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels,
     if (status < 0)
         return status;
     status = mr_list_make(paths, labels, n, dataset->fds, error);
+    return finish(dataset, status, dataset_out, error);
+}
+
+mr_status mr_dataset_from_store(const char *url, const mr_dataset_options *options,
+                                mr_dataset **dataset_out, mr_error *error)
+{
+    if (!dataset_out)
+        return mr_error_set(error, MR_ERR_INVALID, "dataset_out is NULL");
+    *dataset_out = NULL;
+    if (!url || !mr_url_is(url))
+        return mr_error_set(error, MR_ERR_INVALID, "'%s' is no URL", url ? url : "");
+    mr_dataset_options resolved;
+    mr_dataset *dataset = NULL;
+    mr_status status = resolve_options(options, &resolved, error);
     if (status == MR_OK)
-        status = mr_catalog_attach(dataset->fds, &dataset->catalog, error);
+        status = alloc_dataset(&dataset, error);
     if (status < 0)
-        mr_dataset_destroy(dataset);
-    else
-        *dataset_out = dataset;
-    return status;
+        return status;
+    status = mr_listing_open(url, &resolved, dataset->fds, error);
+    return finish(dataset, status, dataset_out, error);
 }
 
 void mr_dataset_retain(mr_dataset *dataset)

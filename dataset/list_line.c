@@ -127,13 +127,10 @@ static char find_escape(char c)
     return c == '\t' ? 't' : c == '\n' ? 'n' : c == '\\' ? '\\' : '\0';
 }
 
-size_t mr_list_line_write_path(const char *path, char *text_out)
+size_t mr_list_line_escape(const char *name, char *text_out)
 {
-    static const char before_hash[] = "./";
-    size_t len = *path == '#' ? strlen(before_hash) : 0;
-    if (text_out)
-        memcpy(text_out, before_hash, len);
-    for (const char *c = path; *c; c++) {
+    size_t len = 0;
+    for (const char *c = name; *c; c++) {
         char escape = find_escape(*c);
         if (text_out && escape)
             text_out[len] = '\\';
@@ -143,6 +140,15 @@ size_t mr_list_line_write_path(const char *path, char *text_out)
         len++;
     }
     return len;
+}
+
+size_t mr_list_line_write_path(const char *path, char *text_out)
+{
+    static const char before_hash[] = "./";
+    size_t len = *path == '#' ? strlen(before_hash) : 0;
+    if (text_out)
+        memcpy(text_out, before_hash, len);
+    return len + mr_list_line_escape(path, text_out ? text_out + len : NULL);
 }
 
 /* A cursor over the numbers of a label. */

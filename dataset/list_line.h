@@ -36,9 +36,10 @@ bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_
  */
 int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH]);
 
+/* Write a text with its escapes and return the length. text_out NULL: only measure. */
+size_t mr_list_line_escape(const char *name, char *text_out);
 /*
- * Write a path with its escapes and return the length. "./" is written before a '#', which would
- * look like the line of class names. text_out NULL: only measure.
+ * The same for a path: "./" is written before a '#', which would look like the line of class names.
  */
 size_t mr_list_line_write_path(const char *path, char *text_out);
 

@@ -99,8 +99,8 @@ static mr_status check_place(const struct mr_kind *kind, const char *path, mr_er
         return MR_OK;
     return mr_error_set(error, MR_ERR_INVALID,
                         "'%.*s' is a URL that %s does not read (list, tar and pack read http://, "
-                        "https://, s3://, gs:// and hf://): copy the files to a local folder, or "
-                        "mount the storage (s3fs, rclone mount), and name that path",
+                        "https://, s3://, gs:// and hf://): list it with `millrace list URL --save "
+                        "FILE` and name list:FILE, or copy the files to a local folder",
                         (int)mr_url_shown_len(path), path, kind->name);
 }
 

@@ -35,8 +35,10 @@ static const struct mr_arg list[] = {
      MR_ARG_SWITCH(struct list_args, all_classes)},
     {"no-inspect", NULL, "Do not open the samples; boxes, formats and sizes are not printed",
      MR_ARG_SWITCH(struct list_args, no_inspect)},
-    {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
+    {"allow-empty-classes", NULL, "imagefolder, URL: accept a class without an image",
      MR_ARG_SWITCH(struct list_args, options.allow_empty_classes)},
+    {"no-classes", NULL, "URL: all images below it, with the label 0",
+     MR_ARG_SWITCH(struct list_args, options.no_classes)},
     {0},
 };
 
@@ -102,11 +104,14 @@ int mr_cmd_list_run(int argc, char **argv)
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
         .doc = "Count a dataset's samples and boxes per class, the samples' formats and sizes, and "
-               "list the samples without a header of an image that can be decoded."
+               "list the samples without a header of an image that can be decoded. Of a URL "
+               "(s3://BUCKET/PREFIX/, gs://BUCKET/PREFIX/, or the page of a web server that lists "
+               "a folder) the images below it are counted and saved, and none is opened."
                "\v"
                "Example: list a folder once, and train from the saved list\n"
                "  millrace list imagefolder:train --save train.list\n"
-               "  millrace bench list:train.list",
+               "  millrace bench list:train.list\n"
+               "  millrace list s3://bucket/train/ --save train.list",
     };
     struct list_args args = {.options = MR_DATASET_OPTIONS_INIT};
     struct mr_progress progress;
@@ -115,7 +120,10 @@ int mr_cmd_list_run(int argc, char **argv)
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
-    mr_status status = mr_shown_dataset_open(&progress, args.data, &args.options, &dataset, &error);
+    bool is_url = mr_shown_dataset_is_url(args.data);
+    args.no_inspect |= is_url; /* that would be a request for each sample */
+    mr_status status = (is_url ? mr_shown_dataset_list : mr_shown_dataset_open)(
+        &progress, args.data, &args.options, &dataset, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     int exit_status = list_dataset(dataset, &args, &progress);

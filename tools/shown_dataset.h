@@ -14,5 +14,10 @@
 mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec,
                                 const mr_dataset_options *options, mr_dataset **dataset_out,
                                 mr_error *error);
+/* The same for mr_dataset_from_store(). */
+mr_status mr_shown_dataset_list(struct mr_progress *progress, const char *url,
+                                const mr_dataset_options *options, mr_dataset **dataset_out,
+                                mr_error *error);
+bool mr_shown_dataset_is_url(const char *text);
 
 #endif

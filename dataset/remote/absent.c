@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands for what reads URLs in a program without libcurl. */
 #include "dataset/reader_impl.h"
+#include "dataset/remote/http.h"
 #include "dataset/remote/object.h"
 #include "dataset/remote/stores/credentials.h"
 
@@ -17,6 +18,30 @@ static mr_status refuse_reader(struct mr_reader *reader, mr_error *error)
 }
 
 const struct mr_reader_ops mr_reader_remote_ops = {.name = "http", .create = refuse_reader};
+
+mr_status mr_http_create(const struct mr_http_options *options, struct mr_http **http_out,
+                         mr_error *error)
+{
+    (void)options;
+    *http_out = NULL;
+    return refuse(error);
+}
+
+void mr_http_destroy(struct mr_http *http)
+{
+    (void)http;
+}
+
+void mr_http_begin(struct mr_http *http, struct mr_http_get *get)
+{
+    (void)http, (void)get;
+}
+
+struct mr_http_get *mr_http_next(struct mr_http *http, bool wait)
+{
+    (void)http, (void)wait;
+    return NULL;
+}
 
 mr_status mr_object_open(const char *url, struct mr_object **object_out, mr_error *error)
 {

@@ -16,7 +16,9 @@ typedef struct mr_dataset_options {
     size_t struct_size;
     bool allow_empty_classes; /* imagefolder: accept class folders without an image; default: such
                                  a folder is an error */
-    uint8_t reserved[7];      /* 0 */
+    bool no_classes;          /* mr_dataset_from_store(): all images below the URL, also those that
+                                 are in no folder, with the label 0 */
+    uint8_t reserved[6];      /* 0 */
     /*
      * Called from time to time while a folder is listed or shards are indexed, with the number of
      * files or samples found so far; NULL: not called.
@@ -193,6 +195,25 @@ MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dat
  * failure.
  */
 MR_API mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n,
+                                       mr_dataset **dataset_out, mr_error *error);
+
+/**
+ * Make a dataset of the images below a URL: s3://BUCKET/PREFIX/, gs://BUCKET/PREFIX/, or the page
+ * of a web server that lists a folder. The store is listed now, and never again: save the list with
+ * mr_dataset_save_list(), and open that. Of a store, the list has the size and the ETag of each
+ * file, and a file that is replaced later is damaged.
+ *
+ * Which files are samples, their order, labels and classes are those of imagefolder for a local
+ * copy of what is there (no_classes: with ?label=none). Other files are counted, in a log line.
+ *
+ * options  NULL: all defaults
+ * Returns MR_OK; MR_ERR_INVALID (the URL or an argument); MR_ERR_IO (names the URL and what the
+ * server said); MR_ERR_DAMAGED (no image, a class without an image, a listing that is malformed);
+ * MR_ERR_UNSUPPORTED (a build without libcurl or expat); MR_ERR_NO_MEMORY.
+ * Ownership: *dataset_out is the caller's, to be destroyed; NULL on failure.
+ * Blocks: until all is listed, with up to 16 requests at once.
+ */
+MR_API mr_status mr_dataset_from_store(const char *url, const mr_dataset_options *options,
                                        mr_dataset **dataset_out, mr_error *error);
 
 /** Drop the caller's reference to the dataset. Loaders hold their own. NULL does nothing. */

@@ -72,7 +72,8 @@ class mr_array(Structure):
 
 class mr_dataset_options(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("allow_empty_classes", c_bool), ("reserved", c_uint8 * 7),
+        ("struct_size", c_size_t), ("allow_empty_classes", c_bool), ("no_classes", c_bool),
+        ("reserved", c_uint8 * 6),
         ("progress", c_void_p), ("user", c_void_p),
     ]
 

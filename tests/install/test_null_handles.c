@@ -26,6 +26,7 @@ static const char *const without_handle[] = {
     "mr_constant",
     "mr_dataset_from_callbacks",
     "mr_dataset_from_files",
+    "mr_dataset_from_store",
     "mr_dataset_open",
     "mr_dataset_options_init",
     "mr_device_count",

@@ -28,7 +28,7 @@ static void reserved_fields_are_refused(void **state)
     mr_sampler *sampler;
     mr_group *group;
     mr_dataset_options opening = MR_DATASET_OPTIONS_INIT;
-    opening.reserved[6] = 1;
+    opening.reserved[5] = 1;
     expect_refused(mr_dataset_open("folder", &opening, &dataset, &error), &error,
                    "mr_dataset_options");
     mr_callbacks callbacks = MR_CALLBACKS_INIT;
