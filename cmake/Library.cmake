@@ -19,6 +19,7 @@ set(MR_PUBLIC_HEADERS
     run
     sampler
     status
+    store
     transform)
 list(TRANSFORM MR_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/millrace/)
 list(TRANSFORM MR_PUBLIC_HEADERS APPEND .h)

@@ -14,12 +14,15 @@
 #include "tools/image_files.h"
 #include "tools/pack_watch.h"
 #include "tools/say.h"
+#include "tools/server_report.h"
+#include "tools/shown_dataset.h"
 
 enum { MAX_WORKERS = 256, NAME_BYTES = 4096 };
 
 struct check_args {
     const char *path;
     mr_pack_options pack;
+    uint32_t connections;
 };
 
 struct check {
@@ -37,6 +40,8 @@ static const struct mr_arg list[] = {
      MR_ARG_U64(struct check_args, pack.max_pixels, 1, UINT64_MAX)},
     {"jpeg", "auto|stock", MR_PACK_WATCH_JPEG_HELP,
      MR_ARG_CHOICE(struct check_args, pack.jpeg_decoder, mr_pack_watch_decoders)},
+    {"connections", "N", "URL: measure the rate over N connections (default 32)",
+     MR_ARG_U32(struct check_args, connections, 1, 1024)},
     {0},
 };
 
@@ -130,20 +135,26 @@ int mr_cmd_check_run(int argc, char **argv)
     const struct argp argp = {
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
-        .args_doc = "PATH",
-        .doc = "Decode every sample, and list the damaged ones with the decoder's message. For a "
-               "pack, also verify every byte, and compare the indexes of JPEG files with newly "
-               "made ones. PATH is a SPEC, a pack's folder, or any other folder: all image files "
-               "in it and its subfolders are checked. The exit status is 1 if a sample is damaged "
-               "or a folder cannot be read."
-               "\v"
-               "Example:\n"
-               "  millrace check --workers 8 photos\n"
-               "  millrace check pack:train-pack",
+        .args_doc = "PATH|URL",
+        .doc =
+            "Decode every sample, and list the damaged ones with the decoder's message. For a "
+            "pack, also verify every byte, and compare the indexes of JPEG files with newly "
+            "made ones. PATH is a SPEC, a pack's folder, or any other folder: all image files "
+            "in it and its subfolders are checked. The exit status is 1 if a sample is damaged "
+            "or a folder cannot be read. Of a URL (http, https, s3, gs, hf) find out what works "
+            "with its server: ranges, ETags, connections, delay and rate. With a slash at its end, "
+            "the first file that is listed below it is read. The exit status is 0 only if a loader "
+            "can use the server."
+            "\v"
+            "Example:\n"
+            "  millrace check --workers 8 photos\n"
+            "  millrace check pack:train-pack\n"
+            "  millrace check s3://bucket/train-000.tar",
     };
     struct check_args args = {.pack = MR_PACK_OPTIONS_INIT};
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
-    return check_path(&args);
+    return mr_shown_dataset_is_url(args.path) ? mr_server_report_run(args.path, args.connections)
+                                              : check_path(&args);
 }

@@ -99,3 +99,8 @@ mr_status mr_credentials_hold(mr_error *error)
 }
 
 void mr_credentials_release(void) {}
+
+const char *mr_credentials_source(void)
+{
+    return "";
+}

@@ -115,6 +115,7 @@ static void take_header(struct mr_answer *answer, const char *name, const char *
                    fits ? len : 7);
     } else if (mr_word_is(name, "etag")) {
         take_etag(answer->version.etag, value, len);
+        answer->weak_etag = len > 2 && memcmp(value, "W/", 2) == 0;
     } else if (mr_word_is(name, "x-linked-etag")) {
         take_etag(answer->file_etag, value, len);
     } else if (mr_word_is(name, "x-amz-bucket-region")) {

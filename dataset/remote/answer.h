@@ -17,6 +17,7 @@ struct mr_answer {
     bool has_range;    /* Content-Range with a first and a last byte */
     uint64_t first, last;
     uint64_t length; /* Content-Length; MR_LEN_UNKNOWN: not sent */
+    bool weak_etag;  /* it has one that does not name its bytes */
     struct mr_object_version version;
     char error[64];          /* a store's name for what is wrong: "NoSuchKey" */
     char region[40];         /* of the bucket */

@@ -273,7 +273,7 @@ void mr_http_destroy(struct mr_http *http)
 void mr_http_begin(struct mr_http *http, struct mr_http_get *get)
 {
     get->begun_ns = get->not_before_ns = 0;
-    get->n_tries = get->n_moves = 0;
+    get->n_tries = get->n_moves = get->n_connects = 0;
     push(&http->fresh, get);
 }
 
@@ -472,7 +472,9 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
 {
     struct connection *c = NULL;
     curl_off_t asked_s = 0;
+    long n_connects = 0;
     http->curl->easy_getinfo(easy, CURLINFO_PRIVATE, &c);
+    http->curl->easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &n_connects);
     http->curl->easy_getinfo(easy, CURLINFO_RETRY_AFTER, &asked_s);
     enum mr_verdict verdict = judge_end(c, code);
     if (c->judged && c->verdict != MR_VERDICT_GOOD && c->answer.code >= 300)
@@ -483,6 +485,12 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
     get->version = c->answer.version;
     if (c->answer.code == 200)
         get->version.size = c->answer.length;
+    get->n_connects += (uint32_t)n_connects;
+    if (get->answer) {
+        *get->answer = c->answer;
+        if (!*c->answer.region)
+            snprintf(get->answer->region, sizeof get->answer->region, "%.39s", c->origin.region);
+    }
     if (no_memory)
         end_get(http, get, MR_ERR_NO_MEMORY, 0);
     else if (verdict == MR_VERDICT_GOOD)

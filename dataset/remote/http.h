@@ -33,6 +33,7 @@ struct mr_http_get {
     /* Room for len bytes of the body; bytes that are there stay. NULL: no memory. */
     uint8_t *(*reserve)(void *user, size_t len);
     void *user;
+    struct mr_answer *answer; /* gets a copy of the last answer; NULL: it is not wanted */
 
     /* Set when it has ended: */
     mr_status status; /* MR_OK, MR_ERR_DAMAGED, MR_ERR_NO_MEMORY */
@@ -40,6 +41,7 @@ struct mr_http_get {
     int os_error;                     /* as of mr_answer_judge() */
     struct mr_object_version version; /* of the object, as this answer states it */
     char words[2 * MR_ANSWER_WORDS];  /* what is wrong */
+    uint32_t n_connects;              /* connections that were made for it */
 
     /* Private: */
     struct mr_http_get *next;

@@ -38,6 +38,7 @@
 #include <millrace/pack.h>
 #include <millrace/sampler.h>
 #include <millrace/status.h>
+#include <millrace/store.h>
 #include <millrace/transform.h>
 
 #endif

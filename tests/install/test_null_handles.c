@@ -61,6 +61,8 @@ static const char *const without_handle[] = {
     "mr_seed",
     "mr_signals_watch",
     "mr_status_name",
+    "mr_store_check",
+    "mr_store_report_init",
     "mr_transform_parse",
     "mr_version",
     "mr_version_number",

@@ -115,6 +115,7 @@ static void functions_do_as_the_macros(void **state)
     CHECK_INIT(mr_sample, MR_SAMPLE_INIT);
     CHECK_INIT(mr_sample_info, MR_SAMPLE_INFO_INIT);
     CHECK_INIT(mr_sampler_options, MR_SAMPLER_OPTIONS_INIT);
+    CHECK_INIT(mr_store_report, MR_STORE_REPORT_INIT);
 }
 
 int main(void)

@@ -97,3 +97,15 @@ def test_no_classes_and_what_is_missing(store, listed, tmp_path):
     assert result.returncode == 1 and "no image in a class folder" in result.stderr
     result = run("list", "s3://none/photos/")
     assert result.returncode == 1 and "s3://none/photos/: HTTP 404" in result.stderr
+
+
+def test_check_reports_what_works(store, listed):
+    for url in (listed, f"{listed}many/7.jpg"):
+        result = run("check", url, "--connections", "4")
+        assert result.returncode == 0, result.stderr
+        assert "ranges          yes: 206 with the right bytes" in result.stdout
+        assert "ETag            strong" in result.stdout
+        assert "credentials     environment\nregion          us-east-1\n" in result.stdout
+        assert "A loader can use this server." in result.stdout
+    result = run("check", f"{listed}none.jpg")
+    assert result.returncode == 1 and "HTTP 404" in result.stderr

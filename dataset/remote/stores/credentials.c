@@ -363,3 +363,17 @@ void mr_credentials_release(void)
     }
     pthread_mutex_unlock(&holding);
 }
+
+const char *mr_credentials_source(void)
+{
+    static const char *const names[] = {[PROFILE] = "AWS's files",
+                                        [WEB_IDENTITY] = "web identity",
+                                        [CONTAINER] = "container's endpoint",
+                                        [INSTANCE] = "instance's metadata"};
+    if (*find_variable("AWS_ACCESS_KEY_ID"))
+        return "environment";
+    pthread_mutex_lock(&state.lock);
+    enum source source = state.source;
+    pthread_mutex_unlock(&state.lock);
+    return names[source];
+}

@@ -22,4 +22,7 @@ mr_status mr_credentials_find(bool with_s3, mr_error *error);
 mr_status mr_credentials_hold(mr_error *error);
 void mr_credentials_release(void);
 
+/* Where AWS's keys in the settings come from, without any part of a key. Threads: any. */
+const char *mr_credentials_source(void);
+
 #endif
