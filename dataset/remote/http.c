@@ -568,7 +568,7 @@ struct mr_http_get *mr_http_take(struct mr_http *http)
 
 struct mr_http_get *mr_http_next(struct mr_http *http, bool wait)
 {
-    if (!http->ended.head)
+    if (!http->ended.head && is_pending(http))
         make_progress(http, wait);
     while (wait && !http->ended.head && is_pending(http))
         make_progress(http, true);
