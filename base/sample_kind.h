@@ -21,6 +21,13 @@ struct mr_extra {
     int64_t shape[MR_MAX_NDIM - 1];
 };
 
+/* Further columns of rows of tokens, and how they are filled. */
+enum {
+    MR_TOKENS_LOSS_MASK = 1,  /* loss_mask: 0 where the row has no label */
+    MR_TOKENS_EOD_MASKED = 2, /* and where the id is eod */
+    MR_TOKENS_POSITIONS = 4,  /* position_ids: from 0 again after each eod */
+};
+
 struct mr_sample_kind {
     uint32_t encoded; /* 1: bytes of an image file, of any size; the fields from dtype to data_bytes
                          are then zero */
@@ -38,9 +45,12 @@ struct mr_sample_kind {
     uint32_t n_extra;
     uint32_t boxes; /* 0: none; else 1 + the index in extra of the member with the sample's boxes */
     uint32_t annotations; /* an mr_annotations; a member with masks is the first of extra */
-    uint32_t tokens;      /* 1: raw, with 1 dimension: token ids, of which a row has the first, and
-                             its labels are the ids after these. The fields of the label are zero */
+    uint32_t tokens;      /* the number of ids in a row of tokens; 0: the samples are none. They are
+                             raw, with 1 dimension, and have this length or 1 more: labels are the
+                             ids after those of the row. The fields of the label are zero */
     uint32_t vocab;       /* ids are below it; 0: not known */
+    uint32_t eod;         /* the id at the end of a document */
+    uint32_t token_columns; /* of MR_TOKENS_... */
     struct mr_extra extra[MR_MAX_EXTRA];
 };
 

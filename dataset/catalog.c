@@ -17,9 +17,13 @@
 #include "dataset/remote/url.h"
 
 static const struct mr_catalog_ops *const schemes[] = {
-    [MR_SCHEME_FOLDER] = &mr_catalog_folder_ops,   [MR_SCHEME_LIST] = &mr_catalog_list_ops,
-    [MR_SCHEME_RECORDS] = &mr_catalog_records_ops, [MR_SCHEME_PACK] = &mr_catalog_pack_ops,
-    [MR_SCHEME_TAR] = &mr_catalog_tar_ops,         [MR_SCHEME_TOKENS] = &mr_catalog_tokens_ops,
+    [MR_SCHEME_FOLDER] = &mr_catalog_folder_ops,
+    [MR_SCHEME_LIST] = &mr_catalog_list_ops,
+    [MR_SCHEME_RECORDS] = &mr_catalog_records_ops,
+    [MR_SCHEME_PACK] = &mr_catalog_pack_ops,
+    [MR_SCHEME_TAR] = &mr_catalog_tar_ops,
+    [MR_SCHEME_TOKENS] = &mr_catalog_tokens_ops,
+    [MR_SCHEME_DOCUMENTS] = &mr_catalog_documents_ops,
 };
 
 static const struct mr_catalog_ops *find_scheme(uint32_t scheme)
@@ -141,6 +145,18 @@ struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t inde
 {
     assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
     return catalog->ops->image(catalog, index);
+}
+
+void mr_catalog_begin_pieces(const struct mr_catalog *catalog, int64_t index,
+                             struct mr_piece_walk *walk_out)
+{
+    catalog->ops->begin_pieces(catalog, index, walk_out);
+}
+
+bool mr_catalog_next_piece(const struct mr_catalog *catalog, struct mr_piece_walk *walk,
+                           struct mr_extent *piece_out)
+{
+    return catalog->ops->next_piece(catalog, walk, piece_out);
 }
 
 void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,

@@ -50,6 +50,12 @@ uint64_t mr_catalog_n_files(const struct mr_catalog *catalog);
 bool mr_catalog_has_members(const struct mr_catalog *catalog);
 /* Where the image of a sample is: a file, a member of a shard, a packed sample, a record. */
 struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t index);
+/* The pieces of an image that is MR_FILE_PIECES, one after the other. */
+void mr_catalog_begin_pieces(const struct mr_catalog *catalog, int64_t index,
+                             struct mr_piece_walk *walk_out);
+/* False: there are no more. */
+bool mr_catalog_next_piece(const struct mr_catalog *catalog, struct mr_piece_walk *walk,
+                           struct mr_extent *piece_out);
 /*
  * Where its further members are: kind.n_extra extents, in the order of kind.extra. len is 0 if the
  * sample does not have the member, and MR_LEN_UNKNOWN if the member is a file.

@@ -54,6 +54,11 @@ struct mr_catalog_ops {
     void (*detach)(struct mr_catalog *catalog);
 
     struct mr_extent (*image)(const struct mr_catalog *catalog, int64_t index);
+    /* Set if image is MR_FILE_PIECES, otherwise NULL. */
+    void (*begin_pieces)(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_piece_walk *walk_out);
+    bool (*next_piece)(const struct mr_catalog *catalog, struct mr_piece_walk *walk,
+                       struct mr_extent *piece_out);
     /* NULL: the label is not an extent of its own. */
     bool (*label_extent)(const struct mr_catalog *catalog, int64_t index,
                          struct mr_extent *extent_out);
@@ -101,5 +106,6 @@ extern const struct mr_catalog_ops mr_catalog_records_ops;
 extern const struct mr_catalog_ops mr_catalog_pack_ops;
 extern const struct mr_catalog_ops mr_catalog_tar_ops;
 extern const struct mr_catalog_ops mr_catalog_tokens_ops;
+extern const struct mr_catalog_ops mr_catalog_documents_ops;
 
 #endif

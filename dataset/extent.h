@@ -11,7 +11,19 @@ struct mr_extent {
     uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
+/* Between two pieces of a sample; private to the scheme. */
+struct mr_piece_walk {
+    int64_t index;
+    uint64_t document;
+    uint64_t offset; /* elements before the next piece in its document */
+    uint64_t n_left; /* elements of the sample */
+};
 #define MR_FILE_CATALOG UINT64_MAX /* not a file: the bytes are in the catalog */
+/*
+ * Not one extent: the pieces of the sample follow each other, len bytes or fewer.
+ * mr_catalog_next_piece() gives them.
+ */
+#define MR_FILE_PIECES (UINT64_MAX - 1)
 #define MR_MAX_MEMBERS 3           /* of a sample, beside its image */
 #define MR_CATALOG_PATH 4096       /* bytes of a path, with its NUL */
 #define MR_CATALOG_DESCRIPTION 640 /* bytes of the name of a sample in a message, with its NUL */

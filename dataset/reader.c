@@ -298,7 +298,9 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
         part->version = NULL;
         if (want->max_bytes > MAX_SAMPLE_BYTES)
             want->max_bytes = MAX_SAMPLE_BYTES;
-        if (want->extent.len > 0 && want->extent.file != MR_FILE_CATALOG)
+        if (want->extent.file == MR_FILE_PIECES)
+            mr_reader_pread_later(reader, part);
+        else if (want->extent.len > 0 && want->extent.file != MR_FILE_CATALOG)
             reader->ops->begin(reader, part);
         else if (want->extent.len == 0 && mr_reader_reserve(part, 0) == 0)
             mr_reader_finish(reader, part, MR_OK, 0);

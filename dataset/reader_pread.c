@@ -191,6 +191,38 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_part *p
     return MR_OK;
 }
 
+/* Read the pieces of a sample, one after the other, into one buffer. */
+static mr_status read_pieces(struct mr_reader *reader, struct mr_reader_part *part)
+{
+    struct mr_piece_walk walk;
+    struct mr_extent piece;
+    mr_status status = MR_OK;
+    if (mr_reader_reserve(part, (size_t)part->want->extent.len) != 0)
+        return mr_reader_fail_memory(reader, part, (size_t)part->want->extent.len);
+    mr_catalog_begin_pieces(reader->catalog, reader->requests[part->request].index, &walk);
+    while (status == MR_OK && mr_catalog_next_piece(reader->catalog, &walk, &piece)) {
+        uint32_t waited_ms = 0;
+        int fd;
+        if (piece.len > part->want->extent.len - part->len)
+            return mr_reader_fail_large(reader, part, part->len + piece.len);
+        do
+            fd = mr_file_cache_acquire(reader->cache, piece.file);
+        while (fd < 0 && wait_for_resource(reader, -fd, &waited_ms));
+        if (fd < 0)
+            return fail_os(reader, part, -fd);
+        int64_t n =
+            read_at(reader, fd, part->bytes + part->len, (size_t)piece.len, piece.offset, 0);
+        if (n < 0)
+            status = fail_os(reader, part, (int)-n);
+        else if ((uint64_t)n < piece.len)
+            status = fail_short(reader, part, fd, piece.offset + piece.len);
+        else
+            part->len += (size_t)n;
+        mr_file_cache_release(reader->cache, piece.file);
+    }
+    return status;
+}
+
 static mr_status copy_part(struct mr_reader *reader, struct mr_reader_part *part,
                            const uint8_t *bytes)
 {
@@ -237,6 +269,8 @@ static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part
         return mr_reader_fail_large(reader, part, extent->len);
     if (extent->len == 0)
         return MR_OK;
+    if (extent->file == MR_FILE_PIECES)
+        return read_pieces(reader, part);
     const uint8_t *memory = mr_catalog_memory(reader->catalog, extent);
     if (memory)
         return copy_part(reader, part, memory);
@@ -276,6 +310,15 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
 void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part)
 {
     const struct mr_extent *extent = &part->want->extent;
+    if (extent->file == MR_FILE_PIECES) {
+        struct mr_piece_walk walk;
+        struct mr_extent piece;
+        mr_catalog_begin_pieces(reader->catalog, reader->requests[part->request].index, &walk);
+        while (mr_catalog_next_piece(reader->catalog, &walk, &piece))
+            advise_extent(reader, &piece);
+        mr_reader_push_slow(reader, part);
+        return;
+    }
     bool counts = extent->len >= ADVISE_BYTES || part->want->purpose == MR_FOR_MARKS ||
                   mr_reader_is_other(reader, part);
     if (!mr_reader_is_loose(reader, part) && extent->len != MR_LEN_UNKNOWN && counts)

@@ -77,6 +77,14 @@ static void add_fixed(const struct mr_host *host, const struct mr_plan *plan,
     }
 }
 
+static void add_tokens(const struct mr_plan *plan, struct mr_columns *columns)
+{
+    if (plan->kind.token_columns & MR_TOKENS_LOSS_MASK)
+        mr_columns_add(columns, "loss_mask", MR_F32, 1, plan->out_shape);
+    if (plan->kind.token_columns & MR_TOKENS_POSITIONS)
+        mr_columns_add(columns, "position_ids", plan->dtype, 1, plan->out_shape);
+}
+
 static void add_mixing(int64_t n_classes, struct mr_columns *columns)
 {
     mr_columns_add(columns, "mix_label", MR_I64, 0, NULL)->writer = MR_WRITER_MIX;
@@ -163,6 +171,7 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
     for (uint32_t i = 0; i < n_views; i++)
         if (mixed[i].mask.is_used)
             add_mask(&mixed[i], columns_out);
+    add_tokens(plan, columns_out);
     if (kind->boxes)
         add_boxes(host->options.max_boxes, columns_out);
     uint32_t first_extra = columns_out->n;

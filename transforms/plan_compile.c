@@ -70,7 +70,7 @@ static mr_status compile_tokens(mr_dtype dtype, struct mr_plan *plan, mr_error *
     if (plan->dtype != MR_I32 && plan->dtype != MR_I64)
         return mr_error_set(error, MR_ERR_INVALID, "dtype %s: tokens are i32 or i64",
                             mr_dtype_name(dtype));
-    plan->out_shape[0] = kind->shape[0] - 1;
+    plan->out_shape[0] = kind->tokens;
     plan->out_bytes = (uint64_t)plan->out_shape[0] * mr_dtype_size(plan->dtype);
     kind->label_dtype = plan->dtype;
     kind->label_ndim = 1;

@@ -100,7 +100,7 @@ mr_status mr_megatron_index_open(int root, const char *path, const char *shown, 
 {
     char idx[MR_CATALOG_PATH], name[MR_CATALOG_PATH];
     struct stat st;
-    *index_out = (struct mr_megatron_index){0};
+    *index_out = (struct mr_megatron_index){.fd = -1};
     if (!name_index(path, idx) || !name_index(shown, name))
         return MR_PENDING;
     int fd = mr_regular_file_open(root, idx, O_RDONLY, &st);
@@ -111,10 +111,12 @@ mr_status mr_megatron_index_open(int root, const char *path, const char *shown, 
     index_out->map_len = (size_t)st.st_size;
     void *map =
         st.st_size > 0 ? mmap(NULL, index_out->map_len, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    int rc = errno;
-    close(fd);
-    if (map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_IO, rc, "cannot map %s", name);
+    if (map == MAP_FAILED) {
+        mr_error_os(error, MR_ERR_IO, errno, "cannot map %s", name);
+        close(fd);
+        return MR_ERR_IO;
+    }
+    index_out->fd = fd;
     index_out->map = map;
     if (!map)
         index_out->map_len = 0;
@@ -131,4 +133,6 @@ void mr_megatron_index_close(struct mr_megatron_index *index)
     if (index->map)
         munmap((void *)index->map, index->map_len);
     index->map = NULL;
+    if (index->fd >= 0)
+        close(index->fd);
 }

@@ -18,6 +18,7 @@
 #include "base/error.h"
 
 struct mr_megatron_index {
+    int fd; /* the open file; -1 after it was taken */
     const uint8_t *map;
     size_t map_len;
     mr_dtype dtype;

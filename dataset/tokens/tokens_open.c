@@ -9,31 +9,120 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/checked.h"
+#include "base/words.h"
 #include "dataset/catalog_build.h"
 #include "dataset/spec.h"
+#include "dataset/tokens/megatron_order.h"
 #include "dataset/tokens/token_file.h"
 
-#define KNOWN_KEYS "window, stride, dtype, vocab"
-enum { MAX_WINDOW = 1 << 24 };
+#define WINDOW_KEYS "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order"
+#define MEGATRON_KEYS WINDOW_KEYS ", samples, seed, split, part, add_extra_token, last_partial"
+enum { MAX_WINDOW = 1 << 24, MEGATRON_SEED = 1234 };
 
 struct keys {
-    int64_t window, stride, vocab;
+    int64_t window, stride, vocab, eod;
     mr_dtype dtype;
+    uint32_t columns; /* of MR_TOKENS_... */
+    bool is_megatron;
+    uint32_t part;
+    const char *split; /* NULL: all documents */
+    struct mr_megatron_order order;
 };
+
+/* The index of a value among words; n_words: the key is absent. */
+static mr_status take_word(struct mr_spec *spec, const char *key, const char *const *words,
+                           uint32_t n_words, uint32_t *word_out, mr_error *error)
+{
+    char all[100] = "";
+    const char *text = mr_spec_take(spec, key);
+    for (*word_out = 0; text && *word_out < n_words; ++*word_out) {
+        if (mr_word_is(text, words[*word_out]))
+            return MR_OK;
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? ", " : "",
+                 words[*word_out]);
+    }
+    *word_out = n_words;
+    return text ? mr_error_set(error, MR_ERR_INVALID, "%s '%s' is none of %s", key, text, all)
+                : MR_OK;
+}
+
+static mr_status take_flag(struct mr_spec *spec, const char *key, uint32_t flags, uint32_t *all,
+                           mr_error *error)
+{
+    static const char *const words[] = {"0", "1"};
+    uint32_t word;
+    mr_status status = take_word(spec, key, words, 2, &word, error);
+    if (status == MR_OK && word == 1)
+        *all |= flags;
+    return status;
+}
+
+/* The keys of the order of Megatron-Core; without order=megatron they are refused. */
+static mr_status take_order(struct mr_spec *spec, struct keys *keys, mr_error *error)
+{
+    static const char *const orders[] = {"megatron"}, *const extras[] = {"0", "1"},
+                             *const parts[] = {"train", "valid", "test"},
+                             *const partials[] = {"drop", "keep"};
+    struct mr_megatron_order *order = &keys->order;
+    int64_t samples = 0, seed = MEGATRON_SEED;
+    uint32_t word, extra, partial;
+    if (take_word(spec, "order", orders, 1, &word, error) < 0)
+        return MR_ERR_INVALID;
+    keys->is_megatron = word == 0;
+    if (!keys->is_megatron)
+        return MR_OK;
+    keys->split = mr_spec_take(spec, "split");
+    if (mr_spec_take_int(spec, "samples", 1, UINT32_MAX - 1, &samples, error) < 0 ||
+        mr_spec_take_int(spec, "seed", 0, UINT32_MAX, &seed, error) < 0 ||
+        take_word(spec, "part", parts, 3, &keys->part, error) < 0 ||
+        take_word(spec, "add_extra_token", extras, 2, &extra, error) < 0 ||
+        take_word(spec, "last_partial", partials, 2, &partial, error) < 0)
+        return MR_ERR_INVALID;
+    if (keys->split && keys->part == 3)
+        return mr_error_set(error, MR_ERR_INVALID, "split needs part=train, valid or test");
+    *order = (struct mr_megatron_order){.window = (uint64_t)keys->window,
+                                        .extra_token = extra != 0,
+                                        .n_wanted = (uint64_t)samples,
+                                        .seed = (uint32_t)seed,
+                                        .keeps_partial = partial == 1};
+    if (!order->extra_token || order->keeps_partial) /* rows may lack labels */
+        keys->columns |= MR_TOKENS_LOSS_MASK;
+    return MR_OK;
+}
+
+static mr_status check_keys(const struct keys *keys, bool has_stride, mr_error *error)
+{
+    if (keys->window == 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "tokens need window=, the number of tokens of a row");
+    if (keys->eod < 0 && keys->columns & (MR_TOKENS_EOD_MASKED | MR_TOKENS_POSITIONS))
+        return mr_error_set(error, MR_ERR_INVALID, "%s needs eod=, the id at the end of a document",
+                            keys->columns & MR_TOKENS_POSITIONS ? "reset_position_ids"
+                                                                : "eod_mask_loss");
+    if (has_stride && keys->is_megatron)
+        return mr_error_set(error, MR_ERR_INVALID, "stride is not for order=megatron");
+    return MR_OK;
+}
 
 static mr_status take_keys(struct mr_spec *spec, struct keys *keys, mr_error *error)
 {
     const char *dtype = mr_spec_take(spec, "dtype");
+    keys->eod = -1;
     if (mr_spec_take_int(spec, "window", 1, MAX_WINDOW, &keys->window, error) < 0 ||
         mr_spec_take_int(spec, "stride", 1, INT64_MAX / 16, &keys->stride, error) < 0 ||
         mr_spec_take_int(spec, "vocab", 1, INT32_MAX, &keys->vocab, error) < 0 ||
-        mr_spec_finish(spec, KNOWN_KEYS, error) < 0)
+        mr_spec_take_int(spec, "eod", 0, INT32_MAX, &keys->eod, error) < 0 ||
+        take_flag(spec, "eod_mask_loss", MR_TOKENS_EOD_MASKED | MR_TOKENS_LOSS_MASK, &keys->columns,
+                  error) < 0 ||
+        take_flag(spec, "reset_position_ids", MR_TOKENS_POSITIONS, &keys->columns, error) < 0 ||
+        take_order(spec, keys, error) < 0 ||
+        mr_spec_finish(spec, keys->is_megatron ? MEGATRON_KEYS : WINDOW_KEYS ", stride", error) <
+            0 ||
+        check_keys(keys, keys->stride > 0, error) < 0)
         return MR_ERR_INVALID;
-    if (keys->window == 0)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "tokens need window=, the number of tokens of a row");
     if (keys->stride == 0)
         keys->stride = keys->window;
     if (!dtype)
@@ -95,6 +184,50 @@ static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int ro
                         spec->paths[0], keys->window + 1, most);
 }
 
+/* The catalog of rows in Megatron-Core's order. */
+static mr_status add_order(const struct mr_spec *spec, struct keys *keys, int fds[MR_CATALOG_N_FDS],
+                           struct mr_catalog_builder *builder, mr_error *error)
+{
+    const char *path = spec->paths[0];
+    struct stat st;
+    struct mr_megatron_index index;
+    struct mr_megatron_order *order = &keys->order;
+    if (spec->n_paths > 1)
+        return mr_error_set(error, MR_ERR_INVALID, "order=megatron reads one file, not %zu",
+                            spec->n_paths);
+    if (fstatat(fds[MR_CATALOG_FD_ROOT], path, &st, 0) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "%s", path);
+    mr_status status = mr_megatron_index_open(fds[MR_CATALOG_FD_ROOT], path, path,
+                                              (uint64_t)st.st_size, &index, error);
+    if (status == MR_PENDING)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "order=megatron needs a file PREFIX.bin with PREFIX.idx beside it, "
+                            "not %s",
+                            path);
+    if (status != MR_OK)
+        return status;
+    struct mr_bytes *sections = builder->sections;
+    struct mr_catalog_header *header = &builder->header;
+    keys->dtype = index.dtype;
+    order->end = index.n_sequences;
+    if (keys->split)
+        status = mr_megatron_split(keys->split, keys->part, index.n_sequences, &order->begin,
+                                   &order->end, error);
+    if (status == MR_OK)
+        status = mr_megatron_order_build(&index, order, &sections[MR_SECTION_DOCUMENTS],
+                                         &sections[MR_SECTION_SHUFFLE],
+                                         &sections[MR_SECTION_PLACES], &header->n_samples, error);
+    if (status == MR_OK)
+        status = mr_catalog_builder_name(builder, path, error);
+    header->n_files = 1;
+    header->names_file_bytes = index.map_len;
+    header->record.part_len[0] = index.n_sequences;
+    fds[MR_CATALOG_FD_NAMES] = index.fd;
+    index.fd = -1;
+    mr_megatron_index_close(&index);
+    return status;
+}
+
 static mr_status build(const struct mr_spec *spec, struct keys *keys, int fds[MR_CATALOG_N_FDS],
                        struct mr_catalog_builder *builder, mr_error *error)
 {
@@ -102,15 +235,19 @@ static mr_status build(const struct mr_spec *spec, struct keys *keys, int fds[MR
     mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, "", absolute, error);
-    if (status == MR_OK)
+    if (status == MR_OK && keys->is_megatron)
+        status = add_order(spec, keys, fds, builder, error);
+    else if (status == MR_OK)
         status = add_files(spec, keys, fds[MR_CATALOG_FD_ROOT], builder, error);
     if (status != MR_OK)
         return status;
-    const int64_t shape = keys->window + 1;
+    const int64_t shape = keys->window + (keys->is_megatron ? (int64_t)keys->order.extra_token : 1);
     struct mr_sample_kind *kind = &builder->header.kind;
     mr_kind_set_raw(kind, keys->dtype, 1, &shape, MR_NCHW);
-    kind->tokens = 1;
+    kind->tokens = (uint32_t)keys->window;
     kind->vocab = (uint32_t)keys->vocab;
+    kind->eod = (uint32_t)(keys->eod < 0 ? 0 : keys->eod);
+    kind->token_columns = keys->columns;
     builder->header.record.stride = (uint64_t)keys->stride * mr_dtype_size(keys->dtype);
     return mr_catalog_builder_finish(builder, &fds[MR_CATALOG_FD_REGION], error);
 }
@@ -124,7 +261,8 @@ mr_status mr_tokens_open(struct mr_spec *spec, const mr_dataset_options *options
     mr_status status = take_keys(spec, &keys, error);
     if (status < 0)
         return status;
-    status = mr_catalog_builder_init(&builder, MR_SCHEME_TOKENS, error);
+    status = mr_catalog_builder_init(
+        &builder, keys.is_megatron ? MR_SCHEME_DOCUMENTS : MR_SCHEME_TOKENS, error);
     if (status == MR_OK)
         status = build(spec, &keys, fds_out, &builder, error);
     mr_catalog_builder_fini(&builder);

@@ -52,7 +52,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
  *                   [&label_bytes=][&label_dtype=][&label_shape=]
  *                          records of fixed size
- *   tokens:FILE,...?window=T[&stride=S][&dtype=][&vocab=V]
+ *   tokens:FILE,...?window=T[&stride=S][&dtype=][&vocab=V][&order=megatron...]
  *                          rows of T token ids, in arrays "tokens" and "labels" (docs/tokens.md):
  *                          shards of llm.c, raw integers, .bin with .idx of Megatron-Core
  *   voc:ROOT[?set=train&task=detection|segmentation&year=2012&names=FILE]

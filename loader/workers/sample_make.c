@@ -367,9 +367,8 @@ static mr_status take_members(struct mr_sample_maker *maker, const struct mr_sam
 static mr_status store_tokens(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
                               const struct mr_fetched *fetched, mr_error *error)
 {
-    mr_status status = mr_token_row_store(&maker->control->plan, fetched->bytes, fetched->len,
-                                          mr_slot_row(&job->view, MR_COLUMN_IMAGE, job->place),
-                                          label_at(job), error);
+    mr_status status = mr_token_row_store(&maker->control->plan, &job->view, job->place,
+                                          fetched->bytes, fetched->len, error);
     if (status != MR_OK)
         mr_sample_fetch_name(maker->job.catalog, job->index, error);
     return status;

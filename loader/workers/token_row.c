@@ -6,6 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where the row is written: kind.tokens elements of the plan's dtype. NULL: no such column. */
+struct row {
+    void *tokens;
+    void *labels; /* the ids after those of tokens */
+    float *loss_mask;
+    void *positions;
+};
+
 /*
  * Each converts n ids and returns the largest of them as an unsigned number: that of a negative id
  * is above all limits.
@@ -67,18 +75,70 @@ static mr_status fail_id(const struct mr_plan *plan, const uint8_t *bytes, size_
                         i, id, mr_dtype_name(plan->dtype));
 }
 
-mr_status mr_token_row_store(const struct mr_plan *plan, const uint8_t *bytes, size_t len,
-                             void *tokens_out, void *labels_out, mr_error *error)
+static int64_t id_at(const struct mr_plan *plan, const void *ids, size_t i)
 {
-    const size_t n = (size_t)plan->out_shape[0], size = mr_dtype_size(plan->kind.dtype);
-    if (len != plan->kind.data_bytes)
+    return plan->dtype == MR_I64 ? ((const int64_t *)ids)[i] : ((const int32_t *)ids)[i];
+}
+
+/* Convert ids, and fill the rest of the row with zeros. */
+static bool fill(const struct mr_plan *plan, const uint8_t *bytes, size_t n, uint64_t limit,
+                 void *out)
+{
+    const size_t size = mr_dtype_size(plan->dtype), row = plan->kind.tokens;
+    const size_t n_row = n < row ? n : row;
+    memset((uint8_t *)out + n_row * size, 0, (row - n_row) * size);
+    return find_convert(plan->kind.dtype, plan->dtype)(bytes, n_row, out) < limit;
+}
+
+/* n_labels: the row has so many labels; those after them are padding. */
+static void mask_losses(const struct mr_plan *plan, size_t n_labels, const struct row *row)
+{
+    const bool masks_eod = plan->kind.token_columns & MR_TOKENS_EOD_MASKED;
+    for (size_t i = 0; i < plan->kind.tokens; i++) {
+        bool is_eod = masks_eod && id_at(plan, row->tokens, i) == plan->kind.eod;
+        row->loss_mask[i] = i < n_labels && !is_eod ? 1.0f : 0.0f;
+    }
+}
+
+/* As Megatron-Core's _get_ltor_masks_and_position_ids() with reset_position_ids. */
+static void count_positions(const struct mr_plan *plan, size_t n_ids, const struct row *row)
+{
+    int64_t position = 0;
+    for (size_t i = 0; i < plan->kind.tokens; i++) {
+        if (plan->dtype == MR_I64)
+            ((int64_t *)row->positions)[i] = position;
+        else
+            ((int32_t *)row->positions)[i] = (int32_t)position;
+        position = i < n_ids && id_at(plan, row->tokens, i) == plan->kind.eod ? 0 : position + 1;
+    }
+}
+
+static void *find_row(const struct mr_slot_view *view, const char *name, uint32_t place)
+{
+    uint32_t column = mr_columns_find(&view->layout->columns, name);
+    return column == MR_NO_COLUMN ? NULL : mr_slot_row(view, column, place);
+}
+
+mr_status mr_token_row_store(const struct mr_plan *plan, const struct mr_slot_view *view,
+                             uint32_t place, const uint8_t *bytes, size_t len, mr_error *error)
+{
+    const size_t size = mr_dtype_size(plan->kind.dtype), n = len / size;
+    const struct row row = {.tokens = mr_slot_row(view, MR_COLUMN_IMAGE, place),
+                            .labels = mr_slot_row(view, MR_COLUMN_LABEL, place),
+                            .loss_mask = find_row(view, "loss_mask", place),
+                            .positions = find_row(view, "position_ids", place)};
+    if (len > plan->kind.data_bytes || n == 0 || len % size != 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "row has %zu bytes instead of %" PRIu64, len,
                             plan->kind.data_bytes);
-    convert_fn *convert = find_convert(plan->kind.dtype, plan->dtype);
     const uint64_t limit = plan->kind.vocab        ? plan->kind.vocab
                            : plan->dtype == MR_I32 ? (uint64_t)INT32_MAX + 1
                                                    : (uint64_t)INT64_MAX + 1;
-    if (convert(bytes, n, tokens_out) < limit && convert(bytes + size, n, labels_out) < limit)
-        return MR_OK;
-    return fail_id(plan, bytes, n + 1, limit, error);
+    if (!fill(plan, bytes, n, limit, row.tokens) ||
+        !fill(plan, bytes + size, n - 1, limit, row.labels))
+        return fail_id(plan, bytes, n, limit, error);
+    if (row.loss_mask)
+        mask_losses(plan, n - 1, &row);
+    if (row.positions)
+        count_positions(plan, n, &row);
+    return MR_OK;
 }

@@ -232,6 +232,64 @@ static void offsets_have_64_bits(void **state)
     unlink(path);
 }
 
+/* Documents of 1 to N_DOCUMENTS tokens; token i of the file is i. */
+enum { N_DOCUMENTS = 40, N_JOINED = N_DOCUMENTS * (N_DOCUMENTS + 1) / 2 };
+
+static void write_documents(void)
+{
+    uint8_t index[34 + 20 * N_DOCUMENTS + 8] = "MMIDIDX";
+    int32_t ids[N_JOINED];
+    memcpy(index + 9, &(uint64_t){1}, 8);
+    index[17] = 4; /* i32 */
+    memcpy(index + 18, &(uint64_t){N_DOCUMENTS}, 8);
+    memcpy(index + 26, &(uint64_t){N_DOCUMENTS + 1}, 8);
+    uint8_t *lengths = index + 34, *pointers = lengths + 4 * N_DOCUMENTS,
+            *documents = pointers + 8 * N_DOCUMENTS;
+    for (int64_t i = 0; i < N_DOCUMENTS; i++) {
+        memcpy(lengths + 4 * i, &(int32_t){(int32_t)i + 1}, 4);
+        memcpy(pointers + 8 * i, &(int64_t){4 * (i * (i + 1) / 2)}, 8);
+    }
+    for (int64_t i = 0; i <= N_DOCUMENTS; i++)
+        memcpy(documents + 8 * i, &i, 8);
+    for (int32_t i = 0; i < N_JOINED; i++)
+        ids[i] = i;
+    mr_test_folder_write(folder, "d.idx", index, sizeof index);
+    mr_test_folder_write(folder, "d.bin", ids, sizeof ids);
+}
+
+/* Each token of an epoch is in one row, but for those after the last row. */
+static void joined_documents_are_cut_once(void **state)
+{
+    (void)state;
+    write_documents();
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
+    for (size_t k = 0; k < 3; k++) {
+        char spec[SPEC];
+        int n_met[N_JOINED] = {0}, n = 0;
+        snprintf(spec, sizeof spec, "tokens:%s/d.bin?window=%d&order=megatron", folder, WINDOW);
+        mr_dataset *dataset = mr_test_dataset(spec);
+        mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+        options.batch_size = 7;
+        options.no_shuffle = true;
+        options.num_workers = workers[k];
+        mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+        mr_batch *batch;
+        while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+            const mr_array *tokens = mr_batch_array(batch, "tokens");
+            for (int64_t i = 0; i < mr_batch_size(batch) * (int64_t)WINDOW; i++)
+                n_met[element(tokens, i / WINDOW, i % WINDOW)]++;
+            mr_batch_release(batch);
+        }
+        for (int i = 0; i < N_JOINED; i++) {
+            assert_in_range(n_met[i], 0, 1);
+            n += n_met[i];
+        }
+        assert_int_equal(n, (N_JOINED - 1) / WINDOW * WINDOW);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +297,7 @@ int main(void)
         cmocka_unit_test(ids_that_cannot_be_are_damage),
         cmocka_unit_test(a_file_that_shrinks_is_damage),
         cmocka_unit_test(offsets_have_64_bits),
+        cmocka_unit_test(joined_documents_are_cut_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

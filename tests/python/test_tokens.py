@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of token ids. The goldens are those of megatron-core (tests/data/make_megatron.py); windows
+are compared with the list of all tokens.
+"""
+import array
+import hashlib
+import json
+import os
+import struct
+
+import pytest
+
+import millrace as mr
+
+GOLDENS = os.path.join(os.path.dirname(__file__), "..", "data", "megatron_orders.json")
+
+
+def write_corpus(folder, lengths):
+    """PREFIX.bin and PREFIX.idx as Megatron-Core writes them; token i is i."""
+    total = sum(lengths)
+    with open(f"{folder}/x.bin", "wb") as file:
+        file.write(array.array("i", range(total)).tobytes())
+    with open(f"{folder}/x.idx", "wb") as file:
+        n = len(lengths)
+        file.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, n, n + 1))
+        file.write(struct.pack(f"<{n}i", *lengths))
+        file.write(struct.pack(f"<{n}q", *(4 * sum(lengths[:i]) for i in range(n))))
+        file.write(struct.pack(f"<{n + 1}q", *range(n + 1)))
+    return f"{folder}/x.bin"
+
+
+def spec_of(path, case):
+    keys = {"window": case["window"], "order": "megatron", "seed": case["seed"],
+            "split": case["split"], "part": case["part"], "add_extra_token": case["extra"],
+            "eod": 5, "eod_mask_loss": case["eod_mask_loss"],
+            "reset_position_ids": case["reset_position_ids"]}
+    if case["samples"]:
+        keys["samples"] = case["samples"]
+    if case["keep"] and case["part"] == "valid":
+        keys["last_partial"] = "keep"
+    return f"tokens:{path}?" + "&".join(f"{key}={value}" for key, value in keys.items())
+
+
+def digest_rows(loader, window):
+    digest, n = hashlib.sha256(), 0
+    always = {"position_ids": array.array("q", range(window)).tobytes(),
+              "loss_mask": array.array("f", [1] * window).tobytes()}
+    for batch in loader:
+        rows = len(batch["index"].tolist())
+        columns = {name: batch[name].tobytes() for name in batch.keys()}
+        for i in range(rows):
+            for name in "tokens", "labels", "position_ids", "loss_mask":
+                size = len(columns[name]) // rows if name in columns else 0
+                row = columns[name][i * size:(i + 1) * size] if size else always[name]
+                digest.update(row)
+        n += rows
+    return n, digest.hexdigest()
+
+
+with open(GOLDENS, encoding="ascii") as goldens:
+    CASES = json.load(goldens)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_the_order_is_megatrons(tmp_path, number):
+    case = CASES[number]
+    spec = spec_of(write_corpus(tmp_path, case["lengths"]), case)
+    loader = mr.Loader(spec, batch_size=7, num_workers=number % 3, no_shuffle=True)
+    assert digest_rows(loader, case["window"]) == (case["n_rows"], case["sha256"]), spec
+
+
+def test_windows_are_slices(tmp_path):
+    tokens = array.array("H", [i * 7919 % 50257 for i in range(5000)])
+    (tmp_path / "raw.bin").write_bytes(tokens.tobytes())
+    loader = mr.Loader(f"tokens:{tmp_path}/raw.bin?dtype=u16&window=32&stride=5", batch_size=16,
+                       num_workers=2, seed=1)
+    n = 0
+    for batch in loader:
+        rows = zip(batch["index"].tolist(), batch["tokens"].tolist(), batch["labels"].tolist())
+        for index, row, labels in rows:
+            assert row == tokens[index * 5:index * 5 + 32].tolist()
+            assert labels == tokens[index * 5 + 1:index * 5 + 33].tolist()
+            n += 1
+    assert n == 1 + (5000 - 33) // 5
+
+
+@pytest.mark.parametrize("keys, words", [
+    ("window=4&order=megatron&split=1,1", "split needs part="),
+    ("window=4&order=megatron&split=1,x&part=train", "split '1,x' is not up to 3 weights"),
+    ("window=4&order=megatron&split=1,0,0&part=valid", "leaves none for valid"),
+    ("window=4&order=megatron&part=all", "part 'all' is none of train, valid, test"),
+    ("window=4&order=keyed", "order 'keyed' is none of megatron"),
+    ("window=4&order=megatron&stride=2", "stride is not for order=megatron"),
+    ("window=4&seed=2", "tokens has no key 'seed'"),
+    ("window=4&reset_position_ids=1", "reset_position_ids needs eod="),
+    ("window=400&order=megatron", "give 0 rows"),
+])
+def test_wrong_keys_are_named(tmp_path, keys, words):
+    path = write_corpus(tmp_path, [10, 20, 30])
+    with pytest.raises(mr.Error) as caught:
+        mr.Loader(f"tokens:{path}?{keys}", batch_size=1)
+    assert words in str(caught.value)
+
+
+def test_the_order_needs_an_index(tmp_path):
+    (tmp_path / "y.bin").write_bytes(bytes(100))
+    with pytest.raises(mr.Error, match="needs a file PREFIX.bin with PREFIX.idx beside it"):
+        mr.Loader(f"tokens:{tmp_path}/y.bin?window=4&order=megatron", batch_size=1)
