@@ -54,7 +54,8 @@ static void five_hundred_shards_fit_into_64_descriptors(void **state)
         for (size_t d = 0; d < N_DEPTHS && way_works(way); d++) {
             struct mr_reader *reader = make_reader(dataset, way, depths[d], NO_LIMIT);
             struct outcome *outcomes = read_with(reader, depths[d], indices, 700);
-            assert_in_range(count_fds(), fds, fds + 16 + 2);
+            /* also the ring of io_uring, or epoll and what libcurl has open */
+            assert_in_range(count_fds(), fds, fds + 16 + 3);
             for (size_t i = 0; i < 700; i++)
                 expect_oracle(dataset, &outcomes[i], way->name);
             free_outcomes(outcomes, 700);
