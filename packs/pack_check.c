@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_dataset_check(): decodes every sample of any dataset. Of a pack it also compares every byte
- * with the checksums, and the marks with newly made ones.
+ * mr_dataset_check(): decodes every sample of any dataset, with its boxes or its mask. Of a pack it
+ * also compares every byte with the checksums, and the marks with newly made ones.
  *
  * A damaged sample is a result, not a failure: it is reported and counted. Only other failures end
  * the call.
  */
 #include <stdlib.h>
 
+#include "dataset/annotations/box_member.h"
 #include "packs/pack_job.h"
+#include "transforms/codec_png.h"
 
 struct checking {
     struct mr_pack_job job; /* first: mr_pack_job_run() requires it */
+    const mr_dataset *dataset;
 };
 
 struct worker {
     const struct mr_pack_job *job;
+    const mr_dataset *dataset;
     struct mr_packer *packer;
     void *label;
+    struct mr_box_list boxes;
+    struct mr_mask_pixels mask;
 };
 
 struct checked {
@@ -34,6 +40,7 @@ static mr_status open_worker(void *user, void **worker_out, mr_error *error)
     if (!w)
         return mr_error_memory(error, sizeof *w);
     w->job = &checking->job;
+    w->dataset = checking->dataset;
     w->label = calloc(1, label_bytes > 0 ? label_bytes : 1);
     if (!w->label)
         return mr_error_memory(error, label_bytes);
@@ -44,6 +51,8 @@ static void close_worker(void *worker)
 {
     struct worker *w = worker;
     mr_packer_destroy(w->packer);
+    mr_box_list_fini(&w->boxes);
+    mr_mask_inflate_fini(&w->mask);
     free(w->label);
     free(w);
 }
@@ -78,12 +87,40 @@ static mr_status check_file(struct worker *w, const struct mr_read *read, mr_err
     return mr_packer_try(w->packer, &image, bytes, error);
 }
 
+static mr_status check_mask(struct worker *w, const struct mr_read *read,
+                            const struct mr_read_part *mask, mr_error *error)
+{
+    const struct mr_codec_limits limits = mr_codec_limits_resolve(
+        &(struct mr_codec_limits){.max_pixels = w->job->options.max_pixels});
+    mr_sample_info info = MR_SAMPLE_INFO_INIT;
+    mr_status status = mr_dataset_inspect(w->dataset, read->index, &info, error);
+    return status < 0 ? status
+                      : mr_codec_png_read_indices(&limits, mask->bytes, mask->len, info.width,
+                                                  info.height, &w->mask, error);
+}
+
+/* Of other members it is not known what they are. */
+static mr_status check_annotation(struct worker *w, const struct mr_read *read, mr_error *error)
+{
+    const struct mr_sample_kind *kind = w->job->kind;
+    const struct mr_read_part *member = mr_read_find(read, MR_FOR_MEMBER);
+    if (kind->annotations == MR_ANNOTATIONS_MASKS)
+        return check_mask(w, read, member, error);
+    if (kind->boxes == 0)
+        return MR_OK;
+    member += kind->boxes - 1;
+    return mr_box_member_read(w->job->catalog, read->index, member->bytes, member->len, &w->boxes,
+                              error);
+}
+
 static mr_status check_sample(void *worker, const struct mr_read *read,
                               struct mr_pipeline_item *item)
 {
     struct worker *w = worker;
-    return mr_catalog_is_pack(w->job->catalog) ? check_packed(w, read, item->result, &item->error)
-                                               : check_file(w, read, &item->error);
+    mr_status status = mr_catalog_is_pack(w->job->catalog)
+                           ? check_packed(w, read, item->result, &item->error)
+                           : check_file(w, read, &item->error);
+    return status < 0 ? status : check_annotation(w, read, &item->error);
 }
 
 static int64_t index_at(const void *user, uint64_t position)
@@ -113,7 +150,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
 mr_status mr_dataset_check(const mr_dataset *dataset, const mr_pack_options *options,
                            mr_pack_report *report_out, mr_error *error)
 {
-    struct checking checking;
+    struct checking checking = {.dataset = dataset};
     struct mr_pipeline_work work = {.marks = true,
                                     .result_bytes = sizeof(struct checked),
                                     .user = &checking,

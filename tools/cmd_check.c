@@ -137,7 +137,8 @@ int mr_cmd_check_run(int argc, char **argv)
         .parser = parse_option,
         .args_doc = "PATH|URL",
         .doc =
-            "Decode every sample, and list the damaged ones with the decoder's message. For a "
+            "Decode every sample, its boxes and its mask, and list the damaged ones with the "
+            "decoder's message. For a "
             "pack, also verify every byte, and compare the indexes of JPEG files with newly "
             "made ones. PATH is a SPEC, a pack's folder, or any other folder: all image files "
             "in it and its subfolders are checked. The exit status is 1 if a sample is damaged "

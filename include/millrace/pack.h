@@ -142,8 +142,9 @@ MR_API mr_status mr_dataset_pack(const mr_dataset *dataset, const char *dir,
                                  mr_error *error);
 
 /**
- * Read and decode every sample completely. For a pack, also verify the checksum of each sample, and
- * make the index of each JPEG again and compare it (with MR_JPEG_STOCK: verify its checksum only).
+ * Read and decode every sample completely, with its boxes, or its mask of "voc:". For a pack, also
+ * verify the checksum of each sample, and make the index of each JPEG again and compare it (with
+ * MR_JPEG_STOCK: verify its checksum only).
  * Damaged samples, also samples that cannot be read, are reported to notice. Of options it uses
  * only num_workers, max_pixels, jpeg_decoder, progress, notice and user.
  *

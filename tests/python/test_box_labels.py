@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import struct
 import subprocess
+import zlib
 
 import pytest
 
@@ -27,6 +29,15 @@ def xml(names):
         f"<object><name>{name}</name>{sides}</object>" for name in names)
 
 
+def png(width, height):
+    """A grey image of zeros."""
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+              (b"IDAT", zlib.compress(bytes((width + 1) * height))), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks)
+
+
 @pytest.fixture(scope="module")
 def place(images, tmp_path_factory):
     """A folder with a VOC tree, a list of darknet and annotations of COCO."""
@@ -38,7 +49,8 @@ def place(images, tmp_path_factory):
     files = [name for name in map(mr.Dataset(images).name, range(21)) if name.endswith(".jpg")][:N]
     for i, (file, lines, names) in enumerate(zip(files, LINES, NAMES)):
         shutil.copy(file, root / f"JPEGImages/{i}.jpg")
-        shutil.copy(file, root / f"SegmentationClass/{i}.png")
+        head = mr.Dataset(f"imagefolder:{root}/JPEGImages?label=none").inspect(i)
+        (root / f"SegmentationClass/{i}.png").write_bytes(png(head["width"], head["height"]))
         (root / f"Annotations/{i}.xml").write_text(xml(names))
         if lines is not None:
             (root / f"labels/{i}.txt").write_text(lines)
@@ -200,6 +212,31 @@ def test_list_names_what_it_cannot_read(packed, place):
     assert done.returncode == 1
     assert "     1        1        1  \n     ?        ?        1  (the annotation" in done.stdout
     assert f"{place}/bad/0.txt (index 0), line 1: '1 .5' is not a class" in done.stderr
+
+
+def check(spec):
+    """The lines of `millrace check` about damaged samples."""
+    done = subprocess.run([os.environ["MR_COMMAND"], "check", spec], stdout=subprocess.PIPE,
+                          text=True)
+    lines = done.stdout.splitlines()
+    assert done.returncode == (len(lines) > 1)
+    assert f": {len(lines) - 1} of " in lines[-1]
+    return lines[:-1]
+
+
+def test_check_reads_boxes_and_masks(packed, place):
+    for specs in packed.values():
+        assert [check(spec) for spec in specs] == [[]] * 3
+    (place / "odd").mkdir()
+    shutil.copy(place / "voc/JPEGImages/0.jpg", place / "odd/0.jpg")
+    (place / "odd/0.txt").write_text("1 .5\n")
+    (place / "odd.txt").write_text(f"{place}/odd/0.jpg\n")
+    line, = check(f"yolo:{place}/odd.txt?labels=beside")
+    assert "0.txt (index 0), line 1: '1 .5' is not a class" in line
+    root = shutil.copytree(place / "voc", place / "odd_voc")
+    (root / "SegmentationClass/1.png").write_bytes(png(7, 9))
+    line, = check(f"voc:{root}?task=segmentation")
+    assert "1.jpg (index 1): its mask: it is 7x9, the image is " in line
 
 
 def test_a_list_of_labelled_images_has_both_tables(place):
