@@ -3,8 +3,9 @@
 """What must hold of a wheel: check_wheel.py WHEEL FOLDER... prints what does not, and exits 1.
 
 The wheel has the package, one library that has all FEATURES, exports nothing but mr_* and needs
-nothing but the C library (its version by the wheel's tag), the command, a static worker helper, and
-licences. No program in it names a FOLDER, which are those that it was built in. Needs binutils.
+nothing but the C library (its version by the wheel's tag), the command, a static worker helper and
+one that can open libcurl, and licences. No program in it names a FOLDER, which are those that it
+was built in. Needs binutils.
 """
 import os
 import re
@@ -17,6 +18,7 @@ MAX_BYTES = 15_000_000
 LIBRARY = "millrace/lib/libmillrace.so.0"
 COMMAND = "millrace/bin/millrace"
 HELPER = "millrace/libexec/millrace/millrace-worker"
+REMOTE_HELPER = f"{HELPER}-remote"
 FEATURES = b"io_uring jpeg png bmp ppm tiff webp voc coco libdeflate "
 # The parts of the C library. Everything else would have to be on the user's machine.
 MAY_NEED = {
@@ -54,7 +56,8 @@ def check_helper(path):
 
 
 def check_names(names):
-    for name in (LIBRARY, COMMAND, HELPER, "millrace/__init__.py", "millrace/py.typed"):
+    for name in (LIBRARY, COMMAND, HELPER, REMOTE_HELPER, "millrace/__init__.py",
+                 "millrace/py.typed"):
         if name not in names:
             yield f"{name} is missing"
     if not any(name.startswith("millrace/licenses/") for name in names):
@@ -81,7 +84,7 @@ def check_wheel(wheel, folders):
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         names = archive.namelist()
         yield from check_names(names)
-        for name in {LIBRARY, COMMAND, HELPER} & set(names):
+        for name in {LIBRARY, COMMAND, HELPER, REMOTE_HELPER} & set(names):
             content = archive.read(name)
             path = archive.extract(name, folder)
             for built in folders:

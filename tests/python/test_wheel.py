@@ -60,10 +60,11 @@ def make_helper(build):
 
 @pytest.fixture
 def find(make_library, make_helper, tmp_path):
-    """What is found in a wheel with these files. The library also plays the command."""
+    """What is found in a wheel with these files. The library also plays the dynamic programs."""
     def run(library=None, helper=None, leave_out=(), more=(), name=NAME):
         library = library or make_library()
         files = {check_wheel.LIBRARY: library, check_wheel.COMMAND: library,
+                 check_wheel.REMOTE_HELPER: library,
                  check_wheel.HELPER: helper or make_helper("-static")}
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for where, path in files.items():
