@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/words.h"
 #include "dataset/remote/curl_api.h"
 #include "dataset/remote/request.h"
 #include "dataset/remote/stores/store_answer.h"
@@ -370,9 +371,21 @@ static void start_gets(struct mr_http *http)
     }
 }
 
-/* True if a transfer that failed in this way may succeed later. */
-static bool may_pass(CURLcode code)
+/* Was the transfer refused because a redirect leads from https:// to http://? */
+static bool leaves_tls(struct connection *c, CURLcode code)
 {
+    char *url = NULL;
+    if (code != CURLE_UNSUPPORTED_PROTOCOL || !c->origin.is_secure)
+        return false; /* an answer that is no HTTP has this code too */
+    c->http->curl->easy_getinfo(c->easy, CURLINFO_EFFECTIVE_URL, &url);
+    return url && !mr_word_begins(url, "https:");
+}
+
+/* True if a transfer that failed in this way may succeed later. */
+static bool may_pass(struct connection *c, CURLcode code)
+{
+    if (leaves_tls(c, code))
+        return false;
     switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -405,7 +418,7 @@ static enum mr_verdict judge_end(struct connection *c, CURLcode code)
     else
         snprintf(get->words, sizeof get->words, "%s",
                  *c->text ? c->text : c->http->curl->easy_strerror(code));
-    return may_pass(code) ? MR_VERDICT_RETRY : MR_VERDICT_FINAL;
+    return may_pass(c, code) ? MR_VERDICT_RETRY : MR_VERDICT_FINAL;
 }
 
 /* Let the store say what its refusal means. */

@@ -266,14 +266,16 @@ static void as_much_is_read_ahead_as_the_delay_needs(void **state)
     assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, &error),
                      MR_OK);
     assert_int_equal(mr_reader_depth(reader), 4);
-    /* nearly no work: a reader that waits for the network reads as much ahead as it may */
-    for (int64_t i = 0; i < 5 && mr_reader_depth(reader) < 50; i++)
-        read_sample(reader, i, 0);
+    read_sample(reader, 0, 0);
+    assert_true(reader->delay_ns >= 100000000);
+    reader->work_ns = reader->delay_ns / 10; /* ten samples are made while one arrives */
+    assert_int_equal(mr_reader_depth(reader), 2 + 2 * 10);
+    reader->work_ns = reader->delay_ns / 1000;
     assert_int_equal(mr_reader_depth(reader), 50);
-    /* work that takes longer than the delay */
-    for (int64_t i = 0; i < 100 && mr_reader_depth(reader) > 10; i++)
-        read_sample(reader, i, 100);
-    assert_in_range(mr_reader_depth(reader), 2, 10);
+    read_sample(reader, 1, 400); /* both are means */
+    assert_true(reader->delay_ns >= 87500000 && reader->work_ns >= 50000000);
+    reader->work_ns = 2 * reader->delay_ns;
+    assert_int_equal(mr_reader_depth(reader), 2 + 1);
     mr_reader_destroy(reader);
     options.measures_depth = false;
     assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, &error),
