@@ -10,12 +10,11 @@ import array
 import base64
 import ctypes
 import html
-import itertools
 import math
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -96,26 +95,36 @@ def make_png(values: bytes,
             _chunk(b"IDAT", zlib.compress(b"".join(lines))) + _chunk(b"IEND", b""))
 
 
+def list_arrays(batch: Batch) -> list[tuple[str, str, str]]:
+    """The names of the arrays of pictures, of their geometry and of their masks: of each view, or
+    of the image."""
+    views = [name[:-len(".geometry")] for name in batch.keys() if name.endswith(".geometry")]
+    return [(view, view + ".geometry", view + ".mask_image")
+            for view in views] or [("image", "geometry", "mask_image")]
+
+
 def _form(images: Array) -> tuple[bool, int, int, int]:
-    """Are images [N, C, H, W]? Otherwise they are [N, H, W, C]. And C, H, W."""
-    _, first, second, last = images.shape
+    """Are images [..., C, H, W]? Otherwise they are [..., H, W, C]. And C, H, W."""
+    first, second, last = images.shape[-3:]
     return (True, first, second, last) if first <= last else (False, last, first, second)
 
 
-def _row(rows: Array, i: int) -> bytes:
-    return ctypes.string_at(rows._data + i * rows.strides[0], rows.strides[0])
+def _split(rows: Array, i: int, ndim: int) -> list[bytes]:
+    """The bytes of each picture of a row. ndim: of an array with one picture in a row."""
+    n, size = rows.shape[1] if rows.ndim > ndim else 1, rows.strides[rows.ndim - ndim]
+    return [ctypes.string_at(rows._data + i * rows.strides[0] + k * size, size) for k in range(n)]
 
 
-def make_pictures(images: Array) -> Iterator[bytes]:
-    """PNG files of the images of a batch."""
+def make_pictures(images: Array, i: int) -> list[bytes]:
+    """PNG files of the pictures of a row."""
     planar, n_channels, height, width = _form(images)
-    for i in range(min(len(images), MOST_SHOWN)):
-        yield make_png(_to_u8(_row(images, i), images.dtype), height, width, n_channels, planar)
+    return [make_png(_to_u8(raw, images.dtype), height, width, n_channels, planar)
+            for raw in _split(images, i, 4)]
 
 
-def _draw_mask(masks: Array, i: int) -> str:
-    """A mask as SVG."""
-    raw, (_, height, width) = _row(masks, i), masks.shape
+def _draw_mask(masks: Array, i: int, k: int) -> str:
+    """The mask of a picture as SVG."""
+    raw, (height, width) = _split(masks, i, 3)[k], masks.shape[-2:]
     if masks.dtype != "u8":
         values = array.array("h" if masks.dtype == "i16" else "q", raw)
         raw = bytes(value if 0 <= value < 255 else 255 for value in values)
@@ -132,20 +141,19 @@ def _draw_box(box: Sequence[float], label: int, classes: Sequence[str]) -> str:
             f'<title>{html.escape(name_label(label, classes))}</title></rect>')
 
 
-def _draw_over(batch: Batch, classes: Sequence[str]) -> Iterator[str]:
-    """The mask and the boxes of each image as SVG; "" if the batch has none. Further members, which
+def _draw_over(batch: Batch, images: Array, masks: str, i: int, k: int,
+               classes: Sequence[str]) -> str:
+    """The mask and the boxes of a picture as SVG; "" if the batch has none. Further members, which
     are bytes, may have these names too."""
-    _, _, height, width = _form(batch.image)
-    masked = "mask_image" in batch and isinstance(batch["mask_image"], type(batch.image))
-    boxed = "boxes" in batch and batch["boxes"].values.dtype == "f32"
-    for i in range(len(batch)):
-        drawn = _draw_mask(batch["mask_image"], i) if masked else ""
-        if boxed:
-            drawn += "".join(_draw_box(box, label, classes)
-                             for box, label in zip(batch["boxes"][i], batch["box_label"][i])
-                             if box[2] > box[0] and box[3] > box[1])
-        yield drawn and (f'<svg viewBox="0 0 {width} {height}" style="grid-area: 1/1; width: 100%; '
-                         f'height: 160px">{drawn}</svg>')
+    _, _, height, width = _form(images)
+    masked = masks in batch and isinstance(batch[masks], type(images))
+    drawn = _draw_mask(batch[masks], i, k) if masked else ""
+    if "boxes" in batch and batch["boxes"].values.dtype == "f32":
+        drawn += "".join(_draw_box(box, label, classes)
+                         for box, label in zip(batch["boxes"][i], batch["box_label"][i])
+                         if box[2] > box[0] and box[3] > box[1])
+    return drawn and (f'<svg viewBox="0 0 {width} {height}" style="grid-area: 1/1; width: 100%; '
+                      f'height: 160px">{drawn}</svg>')
 
 
 def _link(png: bytes) -> str:
@@ -177,29 +185,48 @@ def name_label(label: Any, classes: Sequence[str]) -> str:
     return classes[label] if known else str(label)
 
 
-def _caption(batch: Batch, classes: Sequence[str]) -> Iterator[list[str]]:
-    """The lines below each image: label and crop."""
-    mixed = "mix_label" in batch
-    for i, (label, crop) in enumerate(zip(batch.label.tolist(), batch.geometry.tolist())):
-        words = name_label(label, classes)
-        if mixed:
-            share, other = batch["mix_lambda"].tolist()[i], batch["mix_label"].tolist()[i]
-            words = f"{share:.2f} {words}, {1 - share:.2f} {name_label(other, classes)}"
-        width, height, x, y, crop_width, crop_height, hflip, vflip = crop
-        flips = " hflip" * hflip + " vflip" * vflip
-        yield [words, f"{crop_width} x {crop_height} at {x}, {y} of {width} x {height}{flips}"]
+def _name_row(batch: Batch, i: int, classes: Sequence[str]) -> str:
+    words = name_label(batch.label.tolist()[i], classes)
+    if "mix_label" not in batch:
+        return words
+    share, other = batch["mix_lambda"].tolist()[i], batch["mix_label"].tolist()[i]
+    return f"{share:.2f} {words}, {1 - share:.2f} {name_label(other, classes)}"
+
+
+def _describe(crop: Sequence[int]) -> str:
+    width, height, x, y, crop_width, crop_height, hflip, vflip = crop
+    flips = " hflip" * hflip + " vflip" * vflip
+    return f"{crop_width} x {crop_height} at {x}, {y} of {width} x {height}{flips}"
 
 
 def batch_html(batch: Batch,
                head: str = "",
                classes: Sequence[str] = (),
-               details: Sequence[str] = (),
+               details: Sequence[dict[str, str]] = (),
                box_classes: Sequence[str] = ()) -> Html:
-    """The first images of a batch, with labels, crops, boxes and masks. Only the batch's repr if
-    its images are not on the host, in several parts, or of several sizes."""
-    images = None if batch._lease is None or "image" not in batch else batch.image
-    if images is None or images.ndim != 4 or images.device != "host" or images.dtype not in _DRAWN:
-        return make_html(head or repr(batch), [])
-    rows = itertools.zip_longest(make_pictures(images), _caption(batch, classes), details,
-                                 itertools.islice(_draw_over(batch, box_classes), MOST_SHOWN))
-    return make_html(head or repr(batch), [make_figure(*row) for row in rows if row[0]])
+    """The first images of a batch, with labels, crops, boxes and masks, and all views of them side
+    by side. Only the batch's repr if its images are not on the host, in several parts, or of
+    several sizes. details: of each sample, by the names of pictures that explain() gives."""
+    figures = []
+    arrays = [] if batch._lease is None else list_arrays(batch)
+    if not all(_is_drawn(batch, name) for name, _, _ in arrays):
+        arrays = []
+    for i in range(min(len(batch), MOST_SHOWN) if arrays else 0):
+        texts = details[i] if i < len(details) else {}
+        for name, geometry, masks in arrays:
+            images, crops = batch[name], batch[geometry].tolist()[i]
+            for k, png in enumerate(make_pictures(images, i)):
+                picture = f"{name}#{k}" if images.ndim > 4 else name
+                lines = [_name_row(batch, i, classes),
+                         _describe(crops[k] if images.ndim > 4 else crops)]
+                if picture != "image":
+                    lines.insert(1, picture)
+                figures.append(make_figure(png, lines, texts.get(picture), _draw_over(
+                    batch, images, masks, i, k, box_classes)))
+    return make_html(head or repr(batch), figures)
+
+
+def _is_drawn(batch: Batch, name: str) -> bool:
+    images = batch[name] if name in batch else None
+    return (images is not None and images.ndim in (4, 5) and 0 not in images.shape
+            and images.device == "host" and images.dtype in _DRAWN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import os
 import time
 from typing import Any, Iterable, Protocol, Sequence
@@ -57,25 +58,36 @@ def show(loader: Loader, n: int, classes: Sequence[str]) -> Html:
     n = min(n, _html.MOST_SHOWN)
     transform, given = loader._made_of
     options = {name: value for name, value in given.items() if name in _ORDER}
+    if given.get("ragged") or given.get("pad_batch"):
+        options.update(pad_batch=given.get("pad_batch") or _find_side(loader), n_slots=2)
     order = None if loader._order is None else loader._order[:n]
     head = f"{loader!r}, transform {transform}, epoch {loader.epoch}; {loader.verdict()}"
     if order is not None and not order:
         return _html.make_html(head, [])
     batch = _take(loader.dataset, transform, loader.epoch, order, batch_size=n, on_error="zero",
                   **options)
-    details: list[str] = []
-    if transform is not None and "geometry" in batch and not (_REPEATING & set(options)):
+    details: list[dict[str, str]] = []
+    geometry = _html.list_arrays(batch)[0][1]
+    if transform is not None and geometry in batch and not (_REPEATING & set(options)):
         # A sample that an epoch has several times has other draws each time.
         seen: dict[int, int] = {}
-        for index, (width, height, *_) in zip(batch.index.tolist(), batch.geometry.tolist()):
+        for index, crop in zip(batch.index.tolist(), batch[geometry].tolist()):
+            width, height, *_ = crop[0] if isinstance(crop[0], list) else crop
             seen[index] = seen.get(index, -1) + 1
             calls = explain(transform, loader.options["seed"], loader.epoch, index, width, height,
                             seen[index], _boxes(loader.dataset, index, width, height)
                             ) if width > 0 else []  # a damaged sample has no size
-            details.append("\n".join(_lines(calls)))
+            pictures = calls if isinstance(calls, dict) else {"image": calls}
+            details.append({name: "\n".join(_lines(of)) for name, of in pictures.items()})
     if loader.dataset.annotations in ("none", "boxes"):
         return _html.batch_html(batch, head, classes, details, classes)
     return _html.batch_html(batch, head, (), details, loader.dataset.classes)
+
+
+def _find_side(loader: Loader) -> int:
+    """A side for images of different sizes. A longer one makes an image black."""
+    n_bytes = {"u8": 1, "f32": 4}.get(str(loader.options["dtype"]), 2)
+    return max(1, min(math.isqrt(2 * loader.options["max_row_bytes"] // (3 * n_bytes)), 65535))
 
 
 def _take(dataset: Dataset, transform: Any, epoch: int, order: Any, **options: Any) -> Batch:
@@ -136,7 +148,7 @@ def explain_html(dataset: Dataset | str | os.PathLike[str],
         image = _take_whole(dataset, so_far, epoch, index, seed, room).image
         item = text[start:end].lstrip("+") or label
         lines = [item, *_lines(calls[n_calls:]), " x ".join(map(str, image.shape[1:]))]
-        figures.append(_html.make_figure(next(_html.make_pictures(image)), lines))
+        figures.append(_html.make_figure(_html.make_pictures(image, 0)[0], lines))
         start, n_calls = end, len(calls)
     return _html.make_html(dataset.name(index), figures)
 

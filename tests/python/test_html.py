@@ -197,6 +197,42 @@ def test_the_calls_of_a_sample_that_comes_twice(make_loader):
     assert titles[0] != titles[2]
 
 
+@pytest.mark.parametrize("text, names", [
+    ("view(image,train:16)|view(b,2,train:8)", ["image", "b#0", "b#1"]),
+    ("resize(20)+five_crop(8)", [f"image#{k}" for k in range(5)]), ("view(x,train:8)", ["x"])])
+def test_views_and_crops_are_side_by_side(make_loader, text, names):
+    loader = make_loader(text, seed=5)
+    shown, batch = mr.preview(loader, 4), loader.next()
+    assert pngs(shown) == pngs(batch._repr_html_())
+    assert len(pngs(shown)) == 4 * len(names) == len(set(pngs(shown)))
+    assert [line for lines in captions(shown) for line in lines[1:-1]] == [
+        name for name in names if name != "image"] * 4
+    titles = re.findall('title="(.*?)"', shown, re.DOTALL)
+    row = batch[next(key for key in batch.keys() if key.endswith("geometry"))].tolist()[0]
+    size = (row[0] if isinstance(row[0], list) else row)[:2]
+    calls = mr.explain(text, 5, 0, batch.index.tolist()[0], *size)
+    for title, name in zip(titles, names):
+        assert [line.partition("(")[0] for line in title.split("\n")] == [c[0] for c in calls[name]]
+
+
+def test_masks_of_views_are_drawn(photos):
+    text = "view(a,train:16+mask())|view(b,2,random_resized_crop(8)+mask())"
+    with mr.Loader(photos[0], text, batch_size=2, num_workers=0) as loader:
+        shown = mr.preview(loader, 2)
+        masks = [png for png in pngs(loader.next()._repr_html_()) if png[25] == 3]
+    assert len(masks) == shown.count("<svg") == 6
+
+
+def test_images_of_different_sizes_are_padded_in_a_preview(make_loader):
+    padded = make_loader("hflip", pad_batch=400, seed=3)
+    shown = pngs(mr.preview(padded, 4))
+    assert shown == pngs(padded.next()._repr_html_())
+    ragged = make_loader("hflip", ragged=True, max_row_bytes=1 << 20, dtype="f32", seed=3)
+    assert pngs(mr.preview(ragged, 4)) == shown
+    assert len(set(shown)) == 4 and pngs(mr.preview(make_loader(
+        "random_resize(20,30)", ragged=True, max_row_bytes=1 << 15), 4))
+
+
 def test_a_preview_needs_a_loader(images):
     with pytest.raises(TypeError, match="shows a millrace.Loader or .*, not a str"):
         mr.preview(images)
