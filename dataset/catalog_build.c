@@ -18,6 +18,7 @@
 #include "base/checked.h"
 #include "base/shared_memory.h"
 #include "dataset/file.h"
+#include "dataset/remote/object.h"
 
 #define CATALOG_NAME "the dataset's catalog"
 
@@ -130,6 +131,19 @@ mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char
     if (status == MR_OK)
         status = mr_bytes_append(&builder->sections[MR_SECTION_ABSOLUTE], absolute,
                                  strlen(absolute) + 1, error);
+    return status;
+}
+
+mr_status mr_catalog_builder_versions(struct mr_catalog_builder *builder, const char *paths,
+                                      size_t n, mr_error *error)
+{
+    struct mr_bytes *versions = &builder->sections[MR_SECTION_VERSIONS];
+    size_t len = n * sizeof(struct mr_object_version);
+    mr_status status = mr_bytes_reserve(versions, len, error);
+    builder->header.is_remote = 1;
+    if (status == MR_OK)
+        status = mr_object_versions(paths, n, (void *)(versions->data + versions->len), error);
+    versions->len += status == MR_OK ? len : 0;
     return status;
 }
 

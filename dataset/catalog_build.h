@@ -40,6 +40,13 @@ mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char
                                   const char *absolute, mr_error *error);
 
 /*
+ * Append the versions of the next n files, and set is_remote. paths: NUL-terminated, one after the
+ * other; the version of one that is not a URL is zeros.
+ */
+mr_status mr_catalog_builder_versions(struct mr_catalog_builder *builder, const char *paths,
+                                      size_t n, mr_error *error);
+
+/*
  * Write the sections and seal the region. Ownership: the caller closes *fd_out and still calls
  * fini.
  */

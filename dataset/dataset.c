@@ -21,6 +21,7 @@
 #include "dataset/kinds.h"
 #include "dataset/list.h"
 #include "dataset/remote/listing/listing.h"
+#include "dataset/remote/object.h"
 #include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
@@ -52,6 +53,28 @@ static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec,
     return status < 0 ? status : mr_catalog_attach(dataset->fds, &dataset->catalog, error);
 }
 
+mr_status mr_dataset_open_object(const struct mr_catalog *catalog, uint64_t file,
+                                 struct mr_object **object_out, mr_error *error)
+{
+    char url[MR_CATALOG_PATH];
+    struct mr_object_version version;
+    if (!mr_catalog_is_remote(catalog) || mr_catalog_url(catalog, file, url) != 0)
+        return MR_PENDING;
+    bool is_known = mr_catalog_version(catalog, file, &version);
+    return mr_object_open(url, is_known ? &version : NULL, object_out, error);
+}
+
+static bool is_there(const struct mr_catalog *catalog, uint64_t file, const char *path)
+{
+    struct mr_object *object = NULL;
+    mr_error error;
+    mr_status status = mr_dataset_open_object(catalog, file, &object, &error);
+    mr_object_close(object);
+    if (status == MR_PENDING)
+        return faccessat(mr_catalog_root(catalog), path, F_OK, 0) == 0;
+    return status == MR_OK || error.os_error != ENOENT;
+}
+
 /* A member that all of the first images lack probably has a wrong suffix or folder. */
 static void look_for_members(const struct mr_catalog *catalog)
 {
@@ -66,7 +89,7 @@ static void look_for_members(const struct mr_catalog *catalog)
             mr_catalog_members(catalog, i, members);
             if (!mr_catalog_may_lack(catalog, members[k].file) ||
                 mr_catalog_path(catalog, members[k].file, i == 0 ? first : path) != 0 ||
-                faccessat(mr_catalog_root(catalog), i == 0 ? first : path, F_OK, 0) == 0)
+                is_there(catalog, members[k].file, i == 0 ? first : path))
                 break;
         }
         if (i == n && n > 0)
@@ -294,10 +317,20 @@ static mr_status read_label(const mr_dataset *dataset, int64_t index,
 {
     uint8_t bytes[sizeof(int64_t)];
     int fd;
-    mr_status status = mr_file_open_sample(dataset->catalog, index, extent->file, &fd, error);
+    size_t n;
+    struct mr_object *object;
+    mr_status status = mr_dataset_open_object(dataset->catalog, extent->file, &object, error);
+    if (status == MR_OK) {
+        status = mr_object_read(object, extent->offset, bytes, extent->len, error);
+        mr_object_close(object);
+        if (status == MR_OK)
+            mr_catalog_widen(dataset->catalog, bytes, label_out);
+        return status;
+    }
+    if (status == MR_PENDING)
+        status = mr_file_open_sample(dataset->catalog, index, extent->file, &fd, error);
     if (status < 0)
         return status;
-    size_t n;
     int rc = mr_file_read_at(fd, extent->offset, bytes, extent->len, &n);
     close(fd);
     if (rc < 0)

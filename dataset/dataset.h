@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loader needs from a dataset, besides the public calls. */
+/* What the loader and this room need from a dataset, besides the public calls. */
 #ifndef DATASET_DATASET_H
 #define DATASET_DATASET_H
 
@@ -21,5 +21,13 @@ const mr_callbacks *mr_dataset_callbacks(const mr_dataset *dataset);
  */
 const int *mr_dataset_fds(const mr_dataset *dataset);
 const struct mr_catalog *mr_dataset_catalog(const mr_dataset *dataset);
+
+struct mr_object;
+/*
+ * Open the object of a file at a URL, in the version that the catalog was made from. MR_PENDING:
+ * the file is local.
+ */
+mr_status mr_dataset_open_object(const struct mr_catalog *catalog, uint64_t file,
+                                 struct mr_object **object_out, mr_error *error);
 
 #endif

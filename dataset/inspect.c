@@ -300,12 +300,9 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     return 0;
 }
 
-static mr_status open_remote(const char *url, const struct mr_extent *image, struct view *view,
-                             mr_error *error)
+/* Read the first bytes of an image at a URL. */
+static mr_status read_head(const struct mr_extent *image, struct view *view, mr_error *error)
 {
-    mr_status status = mr_object_open(url, &view->object, error);
-    if (status != MR_OK)
-        return status;
     if (image->len == MR_LEN_UNKNOWN)
         view->len = mr_object_version(view->object)->size;
     size_t len = view->len < REMOTE_HEAD_BYTES ? (size_t)view->len : REMOTE_HEAD_BYTES;
@@ -335,10 +332,11 @@ static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, m
 {
     struct mr_extent image = mr_catalog_image(catalog, index);
     struct view view = {.fd = -1, .start = image.offset, .len = image.len};
-    char url[MR_CATALOG_PATH];
-    bool is_remote = mr_catalog_is_remote(catalog) && mr_catalog_url(catalog, image.file, url) == 0;
-    mr_status status = is_remote ? open_remote(url, &image, &view, error)
-                                 : open_local(catalog, index, &image, &view, error);
+    mr_status status = mr_dataset_open_object(catalog, image.file, &view.object, error);
+    if (status == MR_OK)
+        status = read_head(&image, &view, error);
+    else if (status == MR_PENDING)
+        status = open_local(catalog, index, &image, &view, error);
     int rc = status == MR_OK ? inspect_bytes(&view, info) : 0;
     info->len_bytes = view.len;
     free(view.head);

@@ -16,7 +16,11 @@ mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PAT
                             mr_error *error)
 {
     if (mr_url_is(path)) {
-        size_t len = strlen(path);
+        size_t len = mr_url_shown_len(path);
+        if (path[len])
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "the URL %.*s is that of a folder, which has no query", (int)len,
+                                path);
         snprintf(absolute_out, PATH_MAX, "%s%s", path, path[len - 1] == '/' ? "" : "/");
         return MR_OK;
     }

@@ -27,16 +27,17 @@ typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options
 /* A name that a SPEC can begin with. */
 struct mr_kind {
     const char *name;
-    bool many_paths; /* commas separate several paths */
-    bool raw_paths;  /* paths still contain %XX; the kind calls mr_spec_decode() */
-    bool remote;     /* a path may be a URL */
+    bool many_paths;    /* commas separate several paths */
+    bool raw_paths;     /* paths still contain %XX; the kind calls mr_spec_decode() */
+    bool remote;        /* a path may be a URL */
+    const char *advice; /* what to do instead of naming a URL; NULL: as with an unknown scheme */
     mr_kind_open_fn *open;
 };
 
 /*
  * Open the directory that relative paths start from, and find its absolute path ("" if unknown). A
  * later chdir of the program has no effect. The URL of a folder is its own absolute path, and has
- * no descriptor.
+ * no descriptor and no query.
  */
 mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX],
                             mr_error *error);

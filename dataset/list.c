@@ -303,11 +303,13 @@ static mr_status read_into(int copy, int list, const char *path, size_t len, mr_
 static mr_status load_list(const char *url, int *fd_out, size_t *len_out, mr_error *error)
 {
     struct mr_object *object;
-    mr_status status = mr_object_open(url, &object, error);
+    mr_status status = mr_object_open(url, NULL, &object, error);
     if (status < 0)
         return status;
     *len_out = (size_t)mr_object_version(object)->size;
-    status = mr_object_load(object, "millrace-list", fd_out, error);
+    status = *len_out > 0 ? mr_object_load(object, "millrace-list", fd_out, error)
+                          : mr_error_set(error, MR_ERR_DAMAGED, "%.*s holds no sample",
+                                         mr_url_path_len(url), url);
     mr_object_close(object);
     return status;
 }
@@ -336,7 +338,9 @@ mr_status mr_list_open_root(const char *path, struct mr_catalog_builder *builder
 {
     char absolute[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    char *folder = strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
+    char *folder = strndup(path, mr_url_is(path) ? mr_url_folder_len(path)
+                                 : slash         ? (size_t)(slash - path) + 1
+                                                 : 0);
     if (!folder)
         return mr_error_memory(error, strlen(path));
     mr_status status = mr_kind_open_root(*folder ? folder : ".", fd_out, absolute, error);

@@ -48,7 +48,7 @@ static mr_status fail_index(const struct opening *opening, int os_error, mr_erro
 static mr_status load_index(const struct opening *opening, int *fd_out, mr_error *error)
 {
     struct mr_object *object;
-    mr_status status = mr_object_open(opening->path, &object, error);
+    mr_status status = mr_object_open(opening->path, NULL, &object, error);
     if (status == MR_OK)
         status = mr_object_keep_load(object, opening->place, "millrace-index", fd_out, error);
     mr_object_close(object);
@@ -86,45 +86,70 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
     return MR_OK;
 }
 
-/* The size of a file at a URL. Appends its version. */
-static mr_status stat_object(const struct opening *opening, const char *name,
-                             struct mr_catalog_builder *builder, struct stat *st_out,
-                             mr_error *error)
+/* The name of a shard, or after the last of them that of the file of marks. */
+static const char *write_name(const struct opening *opening, uint64_t i, char name_out[32])
 {
-    char url[PATH_MAX + 64];
-    struct mr_object *object;
-    snprintf(url, sizeof url, "%s%s%s", opening->dir, opening->slash, name);
-    mr_status status = mr_object_open(url, &object, error);
-    if (status != MR_OK)
-        return status;
-    const struct mr_object_version *version = mr_object_version(object);
-    *st_out = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)version->size};
-    status =
-        mr_bytes_append(&builder->sections[MR_SECTION_VERSIONS], version, sizeof *version, error);
-    mr_object_close(object);
+    if (i < mr_pack_index_n_shards(&opening->index))
+        snprintf(name_out, 32, MR_PACK_SHARD, (unsigned)i);
+    else
+        snprintf(name_out, 32, MR_PACK_MARKS_FILE);
+    return name_out;
+}
+
+/* Append the versions of the first n files, which are at URLs. */
+static mr_status find_versions(const struct opening *opening, uint64_t n,
+                               struct mr_catalog_builder *builder, mr_error *error)
+{
+    struct mr_bytes urls = {0};
+    char url[PATH_MAX + 64], name[32];
+    mr_status status = MR_OK;
+    for (uint64_t i = 0; status == MR_OK && i < n; i++) {
+        int len = snprintf(url, sizeof url, "%s%s%s", opening->dir, opening->slash,
+                           write_name(opening, i, name));
+        status = mr_bytes_append(&urls, url, (size_t)len + 1, error);
+    }
+    if (status == MR_OK)
+        status = mr_catalog_builder_versions(builder, (const char *)urls.data, n, error);
+    mr_bytes_fini(&urls);
     return status;
 }
 
-/* Check that a file exists and is as long as the index says, and append its name. */
-static mr_status add_file(const struct opening *opening, const char *name, uint64_t bytes,
-                          struct mr_catalog_builder *builder, mr_error *error)
+static mr_status find_size(const struct opening *opening, const char *name, uint64_t *size_out,
+                           mr_error *error)
 {
     struct stat st;
-    mr_status status = MR_OK;
-    if (builder->header.is_remote)
-        status = stat_object(opening, name, builder, &st, error);
-    else if (fstatat(opening->root, name, &st, 0) != 0)
-        status = mr_error_os(error, MR_ERR_IO, errno, "%s%s%s", opening->dir, opening->slash, name);
-    if (status != MR_OK)
-        return status;
+    if (fstatat(opening->root, name, &st, 0) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "%s%s%s", opening->dir, opening->slash, name);
     if (!S_ISREG(st.st_mode))
         return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir,
                             opening->slash, name);
-    if ((uint64_t)st.st_size != bytes)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64,
-                            opening->dir, opening->slash, name, (intmax_t)st.st_size, bytes);
+    *size_out = (uint64_t)st.st_size;
+    return MR_OK;
+}
+
+/* Check that file i exists and is as long as the index says, and append its name. */
+static mr_status add_file(const struct opening *opening, uint64_t i,
+                          struct mr_catalog_builder *builder, mr_error *error)
+{
+    const struct mr_pack_index *index = &opening->index;
+    const struct mr_object_version *versions =
+        (const void *)builder->sections[MR_SECTION_VERSIONS].data;
+    char name[32];
+    uint64_t size = 0, bytes = i < mr_pack_index_n_shards(index)
+                                   ? mr_pack_index_shard_bytes(index, i)
+                                   : index->marks_bytes;
+    mr_status status = MR_OK;
+    write_name(opening, i, name);
+    if (builder->header.is_remote)
+        size = versions[i].size;
+    else
+        status = find_size(opening, name, &size, error);
+    if (status == MR_OK && size != bytes)
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "%s%s%s has %" PRIu64 " bytes, the index says %" PRIu64, opening->dir,
+                              opening->slash, name, size, bytes);
     builder->header.n_files++;
-    return mr_catalog_builder_name(builder, name, error);
+    return status < 0 ? status : mr_catalog_builder_name(builder, name, error);
 }
 
 /* Add the shards in order, then the file of marks. */
@@ -132,16 +157,11 @@ static mr_status add_files(const struct opening *opening, struct mr_catalog_buil
                            mr_error *error)
 {
     const struct mr_pack_index *index = &opening->index;
-    uint64_t n = mr_pack_index_n_shards(index);
-    mr_status status = MR_OK;
-    for (uint64_t i = 0; status == MR_OK && i < n; i++) {
-        char name[32];
-        /* (unsigned) is safe: the loop ends at the first missing shard */
-        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
-        status = add_file(opening, name, mr_pack_index_shard_bytes(index, i), builder, error);
-    }
-    if (status == MR_OK && mr_pack_index_has_marks(index))
-        status = add_file(opening, MR_PACK_MARKS_FILE, index->marks_bytes, builder, error);
+    uint64_t n = mr_pack_index_n_shards(index) + mr_pack_index_has_marks(index);
+    mr_status status =
+        builder->header.is_remote ? find_versions(opening, n, builder, error) : MR_OK;
+    for (uint64_t i = 0; status == MR_OK && i < n; i++)
+        status = add_file(opening, i, builder, error);
     return status;
 }
 
@@ -244,10 +264,6 @@ mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options,
         return MR_ERR_INVALID;
     if (mr_spec_finish(spec, mr_url_is(dir) ? "index" : "none", error) < 0)
         return MR_ERR_INVALID;
-    if (mr_url_is(dir) && dir[mr_url_shown_len(dir)])
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "the URL %.*s of a pack is that of a folder, which has no query",
-                            (int)mr_url_shown_len(dir), dir);
     snprintf(opening.path, sizeof opening.path, "%.*s%s" MR_PACK_INDEX, PATH_MAX, dir,
              opening.slash);
     struct mr_catalog_builder builder;

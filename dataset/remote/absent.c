@@ -43,10 +43,18 @@ struct mr_http_get *mr_http_next(struct mr_http *http, bool wait)
     return NULL;
 }
 
-mr_status mr_object_open(const char *url, struct mr_object **object_out, mr_error *error)
+mr_status mr_object_open(const char *url, const struct mr_object_version *version,
+                         struct mr_object **object_out, mr_error *error)
 {
-    (void)url;
+    (void)url, (void)version;
     *object_out = NULL;
+    return refuse(error);
+}
+
+mr_status mr_object_versions(const char *paths, size_t n, struct mr_object_version *versions_out,
+                             mr_error *error)
+{
+    (void)paths, (void)n, (void)versions_out;
     return refuse(error);
 }
 

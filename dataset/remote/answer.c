@@ -215,6 +215,10 @@ static enum mr_verdict judge_range(const struct mr_answer *answer,
     if (answer->code == 200) {
         if (wish->offset == 0 && answer->length == wish->len)
             return MR_VERDICT_GOOD; /* the range is the whole file */
+        if (answer->length == 0) {
+            snprintf(words, MR_ANSWER_WORDS, "file ends at byte 0, needs %" PRIu64, last + 1);
+            return MR_VERDICT_FINAL;
+        }
         snprintf(words, MR_ANSWER_WORDS, "HTTP 200 instead of 206: the server ignores ranges");
         return MR_VERDICT_RETRY;
     }

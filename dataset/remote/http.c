@@ -16,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/os_words.h"
 #include "base/rng.h"
 #include "base/words.h"
 #include "dataset/remote/curl_api.h"
@@ -51,6 +53,7 @@ struct connection {
     size_t reserved;
     size_t len;
     bool no_memory;
+    int lack; /* EMFILE and the like: the system gives no socket; 0: it does */
     char text[CURL_ERROR_SIZE];
 };
 
@@ -69,6 +72,7 @@ struct mr_http {
     /* Connections that may be used: halved when the server is busy, one more after as many good
        answers as there are. */
     uint32_t n_allowed, n_good;
+    bool answered; /* a server has answered */
     struct queue fresh, ended;
     struct mr_http_get *paused; /* a list, in no order */
     struct mr_targets targets;
@@ -141,6 +145,17 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *user)
     return len;
 }
 
+/* A lack of descriptors is not a fault of the file. */
+static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct connection *c = user;
+    (void)purpose;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        c->lack = errno;
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
 static bool set_up_connection(struct mr_http *http, struct connection *c)
 {
     const struct mr_curl_api *curl = http->curl;
@@ -163,6 +178,8 @@ static bool set_up_connection(struct mr_http *http, struct connection *c)
     curl->easy_setopt(c->easy, CURLOPT_HEADERDATA, c);
     curl->easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl->easy_setopt(c->easy, CURLOPT_WRITEDATA, c);
+    curl->easy_setopt(c->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl->easy_setopt(c->easy, CURLOPT_OPENSOCKETDATA, c);
     curl->easy_setopt(c->easy, CURLOPT_PRIVATE, c);
     return mr_curl_api_set_up(c->easy);
 }
@@ -275,6 +292,7 @@ void mr_http_begin(struct mr_http *http, struct mr_http_get *get)
 {
     get->begun_ns = get->not_before_ns = 0;
     get->n_tries = get->n_moves = get->n_connects = 0;
+    get->version = (struct mr_object_version){.size = MR_LEN_UNKNOWN};
     push(&http->fresh, get);
 }
 
@@ -323,9 +341,10 @@ static void start(struct mr_http *http, struct connection *c, struct mr_http_get
     struct mr_remote_request request;
     uint64_t now = mr_clock_now_ns();
     c->get = get;
-    c->answer = (struct mr_answer){0};
+    c->answer = (struct mr_answer){.length = MR_LEN_UNKNOWN, .version.size = MR_LEN_UNKNOWN};
     c->origin = (struct mr_request_origin){0};
     c->judged = c->no_memory = false;
+    c->lack = 0;
     c->reserved = c->len = 0;
     c->text[0] = '\0';
     get->os_error = 0;
@@ -417,7 +436,10 @@ static enum mr_verdict judge_end(struct connection *c, CURLcode code)
                  c->len, c->expected);
     else
         snprintf(get->words, sizeof get->words, "%s",
-                 *c->text ? c->text : c->http->curl->easy_strerror(code));
+                 c->lack    ? mr_os_words_error(c->lack)
+                 : *c->text ? c->text
+                            : c->http->curl->easy_strerror(code));
+    get->os_error = c->lack;
     return may_pass(c, code) ? MR_VERDICT_RETRY : MR_VERDICT_FINAL;
 }
 
@@ -441,9 +463,10 @@ static uint64_t draw_pause_ms(struct mr_http *http, uint32_t n_tries)
 }
 
 /* Try again later, or end the get: its time is over, or the server asks to wait for longer. */
-static void try_again(struct mr_http *http, struct mr_http_get *get, uint64_t asked_ms)
+static void try_again(struct mr_http *http, struct mr_http_get *get, uint64_t asked_ms,
+                      uint32_t retry_ms)
 {
-    uint64_t now = mr_clock_now_ns(), limit = get->begun_ns + http->options.retry_ms * NS_PER_MS;
+    uint64_t now = mr_clock_now_ns(), limit = get->begun_ns + retry_ms * NS_PER_MS;
     uint64_t pause_ms = draw_pause_ms(http, get->n_tries);
     get->not_before_ns = now + (asked_ms > pause_ms ? asked_ms : pause_ms) * NS_PER_MS;
     if (asked_ms <= pause_ms && get->not_before_ns > limit)
@@ -452,7 +475,7 @@ static void try_again(struct mr_http *http, struct mr_http_get *get, uint64_t as
         size_t len = strlen(get->words);
         snprintf(get->words + len, sizeof get->words - len, " (%" PRIu32 " tr%s in %" PRIu64 " ms)",
                  get->n_tries, get->n_tries == 1 ? "y" : "ies", (now - get->begun_ns) / NS_PER_MS);
-        end_get(http, get, MR_ERR_DAMAGED, 0);
+        end_get(http, get, get->os_error ? MR_ERR_IO : MR_ERR_DAMAGED, 0);
         return;
     }
     get->next = http->paused;
@@ -471,6 +494,7 @@ static void move(struct mr_http *http, struct mr_http_get *get)
 
 static void count_answer(struct mr_http *http, const struct mr_answer *answer, bool good)
 {
+    http->answered |= answer->code != 0;
     if (answer->code == 429 || answer->code == 503) {
         http->n_allowed = http->n_allowed > 1 ? http->n_allowed / 2 : 1;
         http->n_good = 0;
@@ -486,14 +510,18 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
     struct connection *c = NULL;
     curl_off_t asked_s = 0;
     long n_connects = 0;
+    long os_error = 0;
     http->curl->easy_getinfo(easy, CURLINFO_PRIVATE, &c);
     http->curl->easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &n_connects);
     http->curl->easy_getinfo(easy, CURLINFO_RETRY_AFTER, &asked_s);
+    http->curl->easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
     enum mr_verdict verdict = judge_end(c, code);
     if (c->judged && c->verdict != MR_VERDICT_GOOD && c->answer.code >= 300)
         verdict = judge_refusal(c);
     count_answer(http, &c->answer, verdict == MR_VERDICT_GOOD);
     bool no_memory = c->no_memory || code == CURLE_OUT_OF_MEMORY;
+    bool is_refused = code == CURLE_COULDNT_CONNECT && os_error == ECONNREFUSED &&
+                      !http->answered && http->options.refused_ms > 0;
     struct mr_http_get *get = leave(c);
     get->version = c->answer.version;
     if (c->answer.code == 200)
@@ -513,7 +541,8 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
     else if (verdict == MR_VERDICT_MOVED)
         move(http, get);
     else
-        try_again(http, get, asked_s > 0 && asked_s < 86400 ? (uint64_t)asked_s * 1000 : 0);
+        try_again(http, get, asked_s > 0 && asked_s < 86400 ? (uint64_t)asked_s * 1000 : 0,
+                  is_refused ? http->options.refused_ms : http->options.retry_ms);
 }
 
 /* How long to sleep if nothing arrives. */

@@ -20,6 +20,8 @@ struct mr_http;
 struct mr_http_options {
     uint32_t n_connections; /* at least 1 */
     uint32_t retry_ms;      /* 0: the first failure is final */
+    /* The same while connections are refused and no server has answered; 0: as retry_ms. */
+    uint32_t refused_ms;
     /* A transfer below 1,000 bytes a second, or a connection that is not made, has failed after
        this time; 0: a third of retry_ms, 1 to 10 seconds. */
     uint32_t stall_s;
@@ -36,9 +38,10 @@ struct mr_http_get {
     struct mr_answer *answer; /* gets a copy of the last answer; NULL: it is not wanted */
 
     /* Set when it has ended: */
-    mr_status status; /* MR_OK, MR_ERR_DAMAGED, MR_ERR_NO_MEMORY */
+    mr_status
+        status; /* MR_OK, MR_ERR_DAMAGED, MR_ERR_NO_MEMORY; MR_ERR_IO: no descriptor is left */
     size_t len;
-    int os_error;                     /* as of mr_answer_judge() */
+    int os_error;                     /* as of mr_answer_judge(); of the socket that is lacking */
     struct mr_object_version version; /* of the object, as this answer states it */
     char words[2 * MR_ANSWER_WORDS];  /* what is wrong */
     uint32_t n_connects;              /* connections that were made for it */

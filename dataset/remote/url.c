@@ -34,6 +34,30 @@ size_t mr_url_shown_len(const char *url)
     return mr_store_name_find(url) ? strlen(url) : strcspn(url, "?");
 }
 
+int mr_url_path_len(const char *path)
+{
+    return (int)(mr_url_is(path) ? mr_url_shown_len(path) : strlen(path));
+}
+
+size_t mr_url_host_len(const char *url)
+{
+    struct mr_store_name name;
+    size_t scheme = scheme_len(url);
+    if (!mr_store_name_find(url))
+        return scheme + strcspn(url + scheme, "/?");
+    return mr_store_name_parse(url, &name) ? (size_t)(name.key - url) - (name.key[-1] == '/')
+                                           : strlen(url);
+}
+
+size_t mr_url_folder_len(const char *path)
+{
+    size_t host = mr_url_is(path) ? mr_url_host_len(path) : 0;
+    size_t len = host > 0 ? mr_url_shown_len(path) : 0;
+    while (len > host && path[len - 1] != '/')
+        len--;
+    return len;
+}
+
 mr_status mr_url_check(const char *url, mr_error *error)
 {
     struct mr_store_name name;
@@ -58,24 +82,13 @@ mr_status mr_url_check(const char *url, mr_error *error)
     return MR_OK;
 }
 
-/* The length of what comes before the path: the server, the bucket or the repository. */
-static size_t root_len(const char *folder)
-{
-    struct mr_store_name name;
-    size_t scheme = scheme_len(folder);
-    if (!mr_store_name_find(folder))
-        return scheme + strcspn(folder + scheme, "/");
-    mr_store_name_parse(folder, &name);
-    return (size_t)(name.key - folder) - (name.key[-1] == '/');
-}
-
 int mr_url_join(const char *folder, const char *name, char *url_out, size_t size)
 {
     size_t len = strlen(folder);
     if (mr_url_is(name))
         len = 0;
     else if (*name == '/')
-        len = root_len(folder);
+        len = mr_url_host_len(folder);
     int n = snprintf(url_out, size, "%.*s%s", (int)len, folder, name);
     return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }

@@ -39,5 +39,14 @@ bool mr_url_has_query(const char *url);
 
 /* The length of a URL without the query of a server's, which may contain a signature. */
 size_t mr_url_shown_len(const char *url);
+/* The same of a path that may be a URL. Of any other path it is the length. */
+int mr_url_path_len(const char *path);
+/*
+ * The length of what is before the path of a URL: the scheme with the host, the bucket or the
+ * repository. A slash begins the path, if there is one.
+ */
+size_t mr_url_host_len(const char *url);
+/* The length of the URL of a file's folder, with its slash if it has one. Not a URL: 0. */
+size_t mr_url_folder_len(const char *path);
 
 #endif

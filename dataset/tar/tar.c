@@ -133,6 +133,8 @@ static mr_status find_root(struct opening *opening, uint64_t n, mr_error *error)
     const char *first = (const char *)opening->paths.data, *path = first;
     const char *slash = strrchr(first, '/');
     size_t len = slash ? (size_t)(slash - first) + 1 : 0;
+    if (mr_url_is(first)) /* a slash in a query begins no folder */
+        len = mr_url_folder_len(first);
     for (uint64_t i = 0; i < n; i++, path += strlen(path) + 1)
         len = shared_folder(first, path, len);
     memcpy(opening->written, first, len);

@@ -92,7 +92,7 @@ static mr_status open_shard(const struct mr_tar_source *source, const char *path
                             struct mr_tar_file *file, struct stat *st_out, mr_error *error)
 {
     if (mr_url_is(file->shown)) {
-        mr_status status = mr_object_open(file->shown, &file->object, error);
+        mr_status status = mr_object_open(file->shown, NULL, &file->object, error);
         if (status == MR_OK)
             mr_object_stat(file->object, st_out);
         return status;

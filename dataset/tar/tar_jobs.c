@@ -55,6 +55,7 @@ static void *index_shards(void *arg)
         slot->status = mr_tar_index_shard(jobs->source, shard, &slot->samples, &slot->error);
         pthread_mutex_lock(&jobs->lock);
         slot->done = true;
+        jobs->stop |= slot->status < 0; /* all shards before this one are claimed */
         pthread_cond_signal(&jobs->done);
         pthread_mutex_unlock(&jobs->lock);
     }

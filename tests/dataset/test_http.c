@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -175,6 +177,15 @@ static void whole_files_and_their_ends(void **state)
     assert_int_equal(get.get.status, MR_OK);
     assert_int_equal(get.get.len, 0);
     free(get.bytes);
+    /* an empty file has no ranges, also if the server ignores them */
+    rig->fault = MR_TEST_HTTP_NO_RANGES;
+    for (uint64_t i = 0; i < 2; i++) {
+        rig->n_faults = i;
+        get = run(rig, 0, 1, NULL);
+        assert_string_equal(get.get.words, "file ends at byte 0, needs 1");
+        assert_int_equal(get.get.version.size, 0);
+        free(get.bytes);
+    }
 }
 
 /* Faults that pass: the first answers are bad, then the bytes come. */
@@ -300,6 +311,53 @@ static void no_server_is_an_error_with_its_address(void **state)
     free(get.bytes);
 }
 
+/* Run a get of a port where nothing listens. Returns the time in ms. */
+static uint64_t run_refused(struct rig *rig)
+{
+    uint64_t before_ns = mr_clock_now_ns();
+    snprintf(rig->url, sizeof rig->url, "http://127.0.0.1:1/x");
+    struct get get = run(rig, 0, 10, NULL);
+    assert_int_equal(get.get.status, MR_ERR_DAMAGED);
+    free(get.bytes);
+    return (mr_clock_now_ns() - before_ns) / 1000000;
+}
+
+static void a_refused_connection_ends_sooner_if_no_server_has_answered(void **state)
+{
+    struct rig *rig = *state;
+    struct mr_http_options options = {.n_connections = 1, .retry_ms = 2000, .refused_ms = 100};
+    assert_int_equal(mr_http_create(&options, &rig->http, NULL), MR_OK);
+    assert_in_range(run_refused(rig), 100, 1900);
+    snprintf(rig->url, sizeof rig->url, "%s/missing", mr_test_http_url(rig->server));
+    struct get get = run(rig, 0, 10, NULL);
+    assert_int_equal(get.get.os_error, ENOENT);
+    free(get.bytes);
+    assert_true(run_refused(rig) >= 2000);
+}
+
+/* Not a fault of the file. It is read as soon as there are descriptors. */
+static void a_lack_of_descriptors_is_not_damage(void **state)
+{
+    struct rig *rig = *state;
+    struct rlimit limit, low;
+    open_http(rig, 1, 300);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int fd = dup(STDIN_FILENO);
+    assert_true(fd >= 0);
+    low = (struct rlimit){.rlim_cur = (rlim_t)fd, .rlim_max = limit.rlim_max};
+    close(fd);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    struct get get = run(rig, 0, 10, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(get.get.status, MR_ERR_IO);
+    assert_int_equal(get.get.os_error, EMFILE);
+    assert_non_null(strstr(get.get.words, "Too many open files ("));
+    free(get.bytes);
+    get = run(rig, 0, 10, NULL);
+    expect_bytes(rig, &get);
+    free(get.bytes);
+}
+
 static void gets_in_flight_are_dropped(void **state)
 {
     struct rig *rig = *state;
@@ -328,6 +386,8 @@ int main(void)
         T(a_replaced_object_is_an_error_whatever_the_server_checks),
         T(a_body_above_the_limit_is_refused),
         T(no_server_is_an_error_with_its_address),
+        T(a_refused_connection_ends_sooner_if_no_server_has_answered),
+        T(a_lack_of_descriptors_is_not_damage),
         T(gets_in_flight_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

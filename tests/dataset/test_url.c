@@ -96,6 +96,24 @@ static void names_are_resolved_against_a_folder(void **state)
     assert_int_equal(mr_url_join("http://h/", "ab", out, sizeof out), 0);
 }
 
+static void expect_parts(const char *url, const char *shown, const char *host, const char *folder)
+{
+    assert_int_equal(mr_url_path_len(url), strlen(shown));
+    assert_int_equal(mr_url_host_len(url), strlen(host));
+    assert_int_equal(mr_url_folder_len(url), strlen(folder));
+}
+
+static void the_parts_of_a_url_are_found(void **state)
+{
+    (void)state;
+    expect_parts("http://h/a/b?c/d", "http://h/a/b", "http://h", "http://h/a/");
+    expect_parts("https://h:80/a", "https://h:80/a", "https://h:80", "https://h:80/");
+    expect_parts("http://h?a/b", "http://h", "http://h", "http://h");
+    expect_parts("http://h", "http://h", "http://h", "http://h");
+    assert_int_equal(mr_url_path_len("a/b?c"), 5);
+    assert_int_equal(mr_url_folder_len("a/b"), 0);
+}
+
 static void expect_encoded(const char *url, const char *wanted)
 {
     char out[100];
@@ -123,6 +141,7 @@ int main(void)
         cmocka_unit_test(urls_that_cannot_be_read_are_refused_without_their_secrets),
         cmocka_unit_test(what_is_shown_of_a_url_is_all_but_its_query),
         cmocka_unit_test(names_are_resolved_against_a_folder),
+        cmocka_unit_test(the_parts_of_a_url_are_found),
         cmocka_unit_test(what_a_request_may_not_contain_is_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
