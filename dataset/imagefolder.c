@@ -24,6 +24,7 @@
 #include "dataset/extra.h"
 #include "dataset/spec.h"
 #include "dataset/catalog_build.h"
+#include "dataset/remote/url.h"
 
 enum { PROGRESS_STEP = 8192, NO_PARENT = -1 };
 
@@ -412,6 +413,11 @@ static mr_status add_member_folder(struct mr_bytes *texts, const char *folder, c
 {
     char absolute[PATH_MAX];
     int fd = -1;
+    if (mr_url_is(folder))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the folder %.*s of a further member is a URL, which imagefolder does "
+                            "not read",
+                            mr_url_path_len(folder), folder);
     mr_status status = mr_kind_open_root(folder, &fd, absolute, error);
     if (status < 0)
         return status;

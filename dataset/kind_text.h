@@ -6,8 +6,9 @@
 #include "dataset/catalog_build.h"
 
 /*
- * Read a text file of at most most bytes. what: the words before its path in messages, such as
- * "the class names". A NUL follows the bytes; one inside them is MR_ERR_DAMAGED.
+ * Read a text file of at most most bytes. path may be a URL. what: the words before a path in
+ * messages, such as "the class names". A NUL follows the bytes; one inside them is MR_ERR_DAMAGED.
+ * error->os_error is ENOENT if there is no such file.
  */
 mr_status mr_kind_text_read(const char *path, const char *what, size_t most,
                             struct mr_bytes *text_out, mr_error *error);

@@ -17,16 +17,21 @@
 #include "dataset/tokens/tokens_open.h"
 
 const struct mr_kind mr_kinds[] = {
-    {.name = "imagefolder", .open = mr_imagefolder_open},
-    {.name = "cifar10", .open = mr_records_open_cifar10},
+    {.name = "imagefolder",
+     .advice = "a server is not asked for names; write them by `millrace list URL --save FILE`, "
+               "and open list:FILE",
+     .open = mr_imagefolder_open},
+    {.name = "cifar10",
+     .advice = "name its files as records (docs/formats.md#cifar10)",
+     .open = mr_records_open_cifar10},
     {.name = "list", .remote = true, .open = mr_list_open},
-    {.name = "ranges", .open = mr_ranges_open},
-    {.name = "records", .many_paths = true, .open = mr_records_open},
+    {.name = "ranges", .remote = true, .open = mr_ranges_open},
+    {.name = "records", .many_paths = true, .remote = true, .open = mr_records_open},
     {.name = "pack", .remote = true, .open = mr_pack_open},
     {.name = "tar", .many_paths = true, .raw_paths = true, .remote = true, .open = mr_tar_open},
-    {.name = "coco", .open = mr_coco_open},
-    {.name = "voc", .open = mr_voc_open},
-    {.name = "yolo", .open = mr_yolo_open},
+    {.name = "coco", .remote = true, .open = mr_coco_open},
+    {.name = "voc", .remote = true, .open = mr_voc_open},
+    {.name = "yolo", .remote = true, .open = mr_yolo_open},
     {.name = "tokens", .many_paths = true, .open = mr_tokens_open},
     {.name = NULL},
 };

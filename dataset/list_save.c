@@ -236,6 +236,11 @@ mr_status mr_dataset_save_list(const mr_dataset *dataset, const char *path, mr_e
     if (mr_catalog_region_len(catalog, MR_SECTION_STARTS) > 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "coco cannot be saved as a list: its boxes are not files of their own");
+    if (mr_catalog_is_remote(catalog) &&
+        mr_catalog_may_lack(catalog, mr_catalog_n_files(catalog) - 1))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "yolo at URLs cannot be saved as a list: the server would be asked "
+                            "for every label file");
     if (mr_catalog_count(catalog) == 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "the dataset holds no sample, and a list needs one");

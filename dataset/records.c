@@ -20,6 +20,7 @@
 #include "base/words.h"
 #include "dataset/spec.h"
 #include "dataset/catalog_build.h"
+#include "dataset/remote/url.h"
 
 /* If data and label are further apart than this, they are read by two reads. */
 enum { MAX_GAP = 4096 };
@@ -245,8 +246,6 @@ static mr_status find_file_size(int root, const char *path, const char *shown, i
         return mr_error_os(error, MR_ERR_IO, errno, "%s", shown);
     if (!S_ISREG(st.st_mode))
         return mr_error_set(error, MR_ERR_IO, "%s is not a regular file", shown);
-    if (st.st_size > INT64_MAX / 4)
-        return mr_error_set(error, MR_ERR_IO, "%s has %jd bytes", shown, (intmax_t)st.st_size);
     *size_out = st.st_size;
     return MR_OK;
 }
@@ -259,12 +258,16 @@ static mr_status add_file(struct mr_catalog_builder *builder, const struct mr_re
                                            builder->header.n_samples, error);
     if (status == MR_OK)
         status = mr_catalog_builder_name(builder, path, error);
+    if (status == MR_OK && size > INT64_MAX / 4)
+        status = mr_error_set(error, MR_ERR_IO, "%.*s has %" PRId64 " bytes", mr_url_path_len(path),
+                              path, size);
     if (status == MR_OK &&
         (!mr_checked_add_u64(builder->header.n_samples, mr_records_in(layout, size),
                              &builder->header.n_samples) ||
          builder->header.n_samples > INT64_MAX))
-        status = mr_error_set(error, MR_ERR_DAMAGED,
-                              "the files up to %s have more than 2^63 records", path);
+        status =
+            mr_error_set(error, MR_ERR_DAMAGED, "the files up to %.*s have more than 2^63 records",
+                         mr_url_path_len(path), path);
     builder->header.n_files++;
     return status;
 }
@@ -279,6 +282,24 @@ static mr_status finish_catalog(struct mr_catalog_builder *builder,
     return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);
 }
 
+/* Append the versions of all files if any of them is at a URL. */
+static mr_status find_versions(const struct mr_spec *spec, struct mr_catalog_builder *builder,
+                               mr_error *error)
+{
+    struct mr_bytes paths = {0};
+    mr_status status = MR_OK;
+    bool has_url = false;
+    for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
+        has_url |= mr_url_is(spec->paths[i]);
+        status = mr_bytes_append(&paths, spec->paths[i], strlen(spec->paths[i]) + 1, error);
+    }
+    if (status == MR_OK && has_url)
+        status =
+            mr_catalog_builder_versions(builder, (const char *)paths.data, spec->n_paths, error);
+    mr_bytes_fini(&paths);
+    return status;
+}
+
 static mr_status build_records(const struct mr_spec *spec, const struct mr_record_layout *layout,
                                int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder,
                                mr_error *error)
@@ -288,17 +309,25 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
     mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, "", absolute, error);
+    if (status == MR_OK)
+        status = find_versions(spec, builder, error);
+    const struct mr_object_version *versions =
+        (const void *)builder->sections[MR_SECTION_VERSIONS].data;
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
         const char *path = spec->paths[i];
-        status = find_file_size(fds[MR_CATALOG_FD_ROOT], path, path, &size, error);
+        if (mr_url_is(path))
+            size = (int64_t)versions[i].size;
+        else
+            status = find_file_size(fds[MR_CATALOG_FD_ROOT], path, path, &size, error);
         if (status == MR_OK)
             status = add_file(builder, layout, path, size, error);
     }
     if (status == MR_OK && builder->header.n_samples == 0)
         return mr_error_set(
             error, MR_ERR_DAMAGED,
-            "%s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
-            spec->paths[spec->n_paths - 1], size, layout->header + mr_records_needed(layout));
+            "%.*s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
+            mr_url_path_len(spec->paths[spec->n_paths - 1]), spec->paths[spec->n_paths - 1], size,
+            layout->header + mr_records_needed(layout));
     return status < 0 ? status : finish_catalog(builder, layout, &fds[MR_CATALOG_FD_REGION], error);
 }
 

@@ -97,11 +97,12 @@ static mr_status check_place(const struct mr_kind *kind, const char *path, mr_er
     size_t len = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     if (len == 0 || *path == '.' || strncmp(path + len, "://", 3) != 0)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "'%.*s' is a URL that %s does not read (list, tar and pack read http://, "
-                        "https://, s3://, gs:// and hf://): list it with `millrace list URL --save "
-                        "FILE` and name list:FILE, or copy the files to a local folder",
-                        (int)mr_url_shown_len(path), path, kind->name);
+    return mr_error_set(error, MR_ERR_INVALID, "'%.*s' is a URL that %s does not read: %s",
+                        (int)mr_url_shown_len(path), path, kind->name,
+                        kind->advice && mr_url_is(path)
+                            ? kind->advice
+                            : "copy the files to a local folder, or mount the storage (s3fs, "
+                              "rclone mount), and name that path");
 }
 
 static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_error *error)

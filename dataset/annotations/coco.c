@@ -13,6 +13,7 @@
 #include "dataset/annotations/annotated_list.h"
 #include "dataset/annotations/box_member.h"
 #include "dataset/annotations/coco_index.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
 /* A larger category id has no class name. */
@@ -20,6 +21,7 @@ enum { MAX_CLASSES = 1 << 16 };
 
 struct opening {
     const char *annotations;
+    char name[MR_CATALOG_PATH]; /* the same as messages name it */
     enum mr_index_place index_place;
     bool drops_crowd;
     bool drops_empty;
@@ -70,6 +72,8 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
     opening->annotations = mr_spec_take(spec, "annotations");
     if (!opening->annotations)
         return mr_error_set(error, MR_ERR_INVALID, "coco needs the key annotations");
+    snprintf(opening->name, sizeof opening->name, "%.*s", mr_url_path_len(opening->annotations),
+             opening->annotations);
     status = take_choice(spec, "crowd", "keep", "drop", &opening->drops_crowd, error);
     if (status == MR_OK)
         status = take_choice(spec, "empty", "keep", "drop", &opening->drops_empty, error);
@@ -115,8 +119,8 @@ static float clamp_to(float value, uint32_t most)
 static mr_status fail_image(const struct opening *opening, const struct mr_coco_image *image,
                             mr_error *error, const char *what)
 {
-    return mr_error_set(error, MR_ERR_DAMAGED, "%s: image %" PRId64 " %s", opening->annotations,
-                        image->id, what);
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s: image %" PRId64 " %s", opening->name, image->id,
+                        what);
 }
 
 /* Make the row of a box. *kept_out: it stays. */
@@ -225,7 +229,7 @@ static mr_status open_images(struct opening *opening, const char *images, int fd
     if (status == MR_OK)
         status = add_samples(opening, error);
     return status < 0 ? status
-                      : mr_annotated_list_finish(&opening->list, opening->annotations, fds, error);
+                      : mr_annotated_list_finish(&opening->list, opening->name, fds, error);
 }
 
 mr_status mr_coco_open(struct mr_spec *spec, const mr_dataset_options *options,

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@
 #include "base/regular_file.h"
 #include "base/xxh3.h"
 #include "dataset/annotations/coco_json.h"
+#include "dataset/remote/object.h"
+#include "dataset/remote/url.h"
 
 #define MAGIC 0x316f636f434d8dddu
 enum { VERSION = 2, N_PARTS = 4 };
@@ -118,37 +121,72 @@ static void save_index(const struct mr_index_place_key *key,
     mr_bytes_fini(&file);
 }
 
-static mr_status parse_file(int fd, const char *path, const struct mr_index_place_key *key,
-                            const struct mr_index_place_stamp *stamp, struct mr_coco_table *table,
-                            mr_error *error)
+static mr_status parse_file(int fd, const char *path, struct mr_coco_table *table, mr_error *error)
 {
-    struct stat st;
     mr_status status = mr_coco_json_parse(fd, path, table, error);
-    if (status == MR_OK)
-        status = mr_coco_table_sort(table, error);
-    if (status < 0 || fstat(fd, &st) != 0)
-        return status;
-    struct mr_index_place_stamp now = mr_index_place_describe(&st);
-    if (mr_index_place_same(&now, stamp))
-        save_index(key, stamp, table);
-    return MR_OK;
+    return status < 0 ? status : mr_coco_table_sort(table, error);
 }
 
-mr_status mr_coco_index_read(enum mr_index_place place, const char *path,
-                             struct mr_coco_table *table_out, mr_error *error)
+static mr_status read_local(struct mr_index_place_key *key, const char *path,
+                            struct mr_coco_table *table, mr_error *error)
 {
     char absolute[PATH_MAX];
     struct stat st;
     int fd = mr_regular_file_open(AT_FDCWD, path, O_RDONLY, &st);
     if (fd < 0)
         return mr_regular_file_fail(error, -fd, "cannot open the annotations %s", path);
-    struct mr_index_place_key key = {place, AT_FDCWD, absolute, "coco"};
+    key->path = absolute;
     if (!realpath(path, absolute))
-        key.place = MR_INDEX_NONE;
-    struct loading loading = {mr_index_place_describe(&st), table_out};
+        key->place = MR_INDEX_NONE;
+    struct loading loading = {mr_index_place_describe(&st), table};
     mr_status status = MR_OK;
-    if (!mr_index_place_load(&key, take_index, &loading))
-        status = parse_file(fd, path, &key, &loading.stamp, table_out, error);
+    if (!mr_index_place_load(key, take_index, &loading)) {
+        status = parse_file(fd, path, table, error);
+        struct mr_index_place_stamp now = loading.stamp;
+        if (status == MR_OK && fstat(fd, &st) == 0)
+            now = mr_index_place_describe(&st);
+        if (status == MR_OK && mr_index_place_same(&now, &loading.stamp))
+            save_index(key, &now, table);
+    }
     close(fd);
     return status;
+}
+
+/* The file is copied into memory. All of it is of one version. */
+static mr_status read_remote(struct mr_index_place_key *key, const char *url,
+                             struct mr_coco_table *table, mr_error *error)
+{
+    char shown[MR_CATALOG_PATH];
+    struct mr_object *object;
+    struct stat st;
+    int fd;
+    mr_status status = mr_url_check(url, error);
+    if (status == MR_OK)
+        status = mr_object_open(url, NULL, &object, error);
+    if (status < 0)
+        return status;
+    snprintf(shown, sizeof shown, "%.*s", (int)mr_url_shown_len(url), url);
+    key->path = shown;
+    if (!mr_object_stat(object, &st))
+        key->place = MR_INDEX_NONE; /* another version might look the same */
+    struct loading loading = {mr_index_place_describe(&st), table};
+    if (!mr_index_place_load(key, take_index, &loading)) {
+        status = mr_object_load(object, "millrace-coco", &fd, error);
+        if (status == MR_OK) {
+            status = parse_file(fd, shown, table, error);
+            close(fd);
+        }
+        if (status == MR_OK)
+            save_index(key, &loading.stamp, table);
+    }
+    mr_object_close(object);
+    return status;
+}
+
+mr_status mr_coco_index_read(enum mr_index_place place, const char *path,
+                             struct mr_coco_table *table_out, mr_error *error)
+{
+    struct mr_index_place_key key = {.place = place, .root = AT_FDCWD, .recipe = "coco"};
+    return mr_url_is(path) ? read_remote(&key, path, table_out, error)
+                           : read_local(&key, path, table_out, error);
 }

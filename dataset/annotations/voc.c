@@ -12,6 +12,7 @@
 #include "base/words.h"
 #include "dataset/annotations/annotated_list.h"
 #include "dataset/kind_text.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
 enum { MAX_SET_BYTES = 1 << 28 };
@@ -57,13 +58,15 @@ static bool has_sets(const char *root)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The folder of the year, which may be the path itself. */
+/* The folder of the year, which may be the path itself. A URL is that folder. */
 static mr_status find_root(struct opening *opening, const char *path, int64_t year, mr_error *error)
 {
-    int n = has_sets(path) ? snprintf(opening->root, sizeof opening->root, "%s", path)
-                           : snprintf(opening->root, sizeof opening->root, "%s/%sVOCdevkit/VOC%d",
-                                      path, year == 2011 ? "TrainVal/" : "", (int)year);
-    if (n > 0 && (size_t)n < sizeof opening->root && has_sets(opening->root))
+    bool is_url = mr_url_is(path);
+    int n = is_url || has_sets(path)
+                ? snprintf(opening->root, sizeof opening->root, "%s", path)
+                : snprintf(opening->root, sizeof opening->root, "%s/%sVOCdevkit/VOC%d", path,
+                           year == 2011 ? "TrainVal/" : "", (int)year);
+    if (n > 0 && (size_t)n < sizeof opening->root && (is_url || has_sets(opening->root)))
         return MR_OK;
     return mr_error_set(error, MR_ERR_IO, "neither %s nor %.*s has the folder ImageSets", path,
                         MR_CATALOG_PATH, opening->root);
@@ -135,7 +138,8 @@ static mr_status open_set(struct opening *opening, int fds[MR_CATALOG_N_FDS], mr
     opening->list.extra.annotations = mask ? MR_ANNOTATIONS_MASKS : MR_ANNOTATIONS_VOC;
     if (status == MR_OK)
         status = add_classes(opening, error);
-    snprintf(path, sizeof path, "%s/ImageSets/%s/%.200s.txt", opening->root,
+    bool has_slash = opening->root[strlen(opening->root) - 1] == '/';
+    snprintf(path, sizeof path, "%s%sImageSets/%s/%.200s.txt", opening->root, has_slash ? "" : "/",
              mask ? "Segmentation" : "Main", opening->set);
     if (status == MR_OK)
         status = mr_kind_text_read(path, "the list", MAX_SET_BYTES, &text, error);

@@ -11,15 +11,16 @@
 #include "base/words.h"
 #include "dataset/annotations/annotated_list.h"
 #include "dataset/kind_text.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
 enum { MAX_LIST_BYTES = 1 << 30 };
 
 struct opening {
-    const char *path;
-    const char *root;  /* where relative paths start; "": the working directory */
-    const char *names; /* path of the file with the class names; NULL: none */
-    bool beside;       /* label files are beside the images */
+    char *path;
+    const char *names;          /* path of the file with the class names; NULL: none */
+    bool beside;                /* label files are beside the images */
+    char root[MR_CATALOG_PATH]; /* where relative paths start; "": the working directory */
     struct mr_annotated_list list;
 };
 
@@ -42,16 +43,26 @@ static const char *find_images(const char *path, size_t *len_out)
     return found;
 }
 
-/* The path of an image, which is the label's up to its folder and its ending. */
-static bool make_label_path(const char *image, bool beside, char label_out[MR_CATALOG_PATH])
+/*
+ * The path of an image, which is the label's up to its folder and its ending. The host of a URL is
+ * not a folder, and its query stays.
+ */
+static bool make_label_path(char *image, bool has_query, bool beside,
+                            char label_out[MR_CATALOG_PATH])
 {
-    size_t images_len = 0;
-    const char *images = beside ? NULL : find_images(image, &images_len);
-    const char *rest = images ? images + images_len : image;
+    size_t images_len = 0, len = has_query ? mr_url_shown_len(image) : strlen(image);
+    char end = image[len];
+    image[len] = '\0';
+    char *path = image + (mr_url_is(image) ? mr_url_host_len(image) : 0);
+    const char *images = beside ? NULL : find_images(path, &images_len);
+    const char *rest = images ? images + images_len : path;
     const char *base = strrchr(rest, '/'), *dot = strrchr(base ? base : rest, '.');
     int n = snprintf(label_out, MR_CATALOG_PATH, "%.*s%s%.*s.txt",
-                     images ? (int)(images - image) : 0, image, images ? "labels" : "",
+                     (int)((images ? images : path) - image), image, images ? "labels" : "",
                      (int)(dot ? (size_t)(dot - rest) : strlen(rest)), rest);
+    image[len] = end;
+    if (n > 0 && n < MR_CATALOG_PATH)
+        n += snprintf(label_out + n, (size_t)(MR_CATALOG_PATH - n), "%s", image + len);
     return n > 0 && n < MR_CATALOG_PATH;
 }
 
@@ -59,10 +70,11 @@ static mr_status add_samples(struct opening *opening, char *text, mr_error *erro
 {
     mr_status status = MR_OK;
     char label[MR_CATALOG_PATH], *line;
+    bool has_query = mr_url_has_query(opening->root);
     while (status == MR_OK && (line = mr_kind_text_line(&text))) {
         if (!*line)
             continue;
-        if (!make_label_path(line, opening->beside, label))
+        if (!make_label_path(line, has_query || mr_url_has_query(line), opening->beside, label))
             return mr_error_set(error, MR_ERR_DAMAGED,
                                 "%s: the path of the labels of %.100s... has more than 4095 bytes",
                                 opening->path, line);
@@ -75,7 +87,9 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
 {
     const char *labels = mr_spec_take(spec, "labels"), *root = mr_spec_take(spec, "root");
     opening->path = spec->paths[0];
-    opening->root = root ? root : "";
+    snprintf(opening->root, sizeof opening->root, "%.*s",
+             (int)(root ? strlen(root) : mr_url_folder_len(opening->path)),
+             root ? root : opening->path);
     opening->names = mr_spec_take(spec, "names");
     opening->beside = labels && mr_word_is(labels, "beside");
     if (labels && !opening->beside && !mr_word_is(labels, "folder"))
@@ -97,6 +111,7 @@ static mr_status open_list(struct opening *opening, int fds[MR_CATALOG_N_FDS], m
         status = mr_kind_text_names(builder, opening->names, error);
     if (status == MR_OK)
         status = mr_kind_text_read(opening->path, "the list", MAX_LIST_BYTES, &text, error);
+    opening->path[mr_url_path_len(opening->path)] = '\0'; /* messages have no query */
     if (status == MR_OK)
         status = add_samples(opening, (char *)text.data, error);
     mr_bytes_fini(&text);

@@ -18,6 +18,7 @@
 #include "base/regular_file.h"
 #include "dataset/extent.h"
 #include "dataset/file.h"
+#include "dataset/remote/object.h"
 #include "dataset/tar/tar_group.h"
 #include "dataset/tar/tar_header.h"
 
@@ -62,6 +63,27 @@ static char *load_text(int root, const char *path, const struct stat *shard)
     if (text)
         text[n] = '\0';
     close(fd);
+    return text;
+}
+
+/*
+ * The same beside a shard at a URL without a query, which may be a signature of the shard alone.
+ * Its date is not compared with that of the shard: a store only knows when each was uploaded.
+ */
+static char *load_remote(const char *url)
+{
+    char index[MR_CATALOG_PATH], *text = NULL;
+    struct mr_object *object;
+    if (!find_index(url, index) || mr_object_open(index, NULL, &object, NULL) != MR_OK)
+        return NULL;
+    size_t len = (size_t)mr_object_version(object)->size;
+    if (len <= MAX_BYTES)
+        text = malloc(len + 1);
+    if (text) {
+        mr_status status = mr_object_read(object, 0, text, len, NULL);
+        text[status == MR_OK ? len : 0] = '\0';
+    }
+    mr_object_close(object);
     return text;
 }
 
@@ -188,7 +210,8 @@ mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st,
 {
     struct mr_bytes bytes = {0};
     mr_status status = MR_OK;
-    char *text = load_text(root, path, st);
+    char *text =
+        file->object ? load_remote(mr_object_url(file->object)) : load_text(root, path, st);
     bool parsed = text && parse_index(text, file, &bytes);
     const struct mr_tar_member *members = (const void *)bytes.data;
     size_t n = bytes.len / sizeof *members;

@@ -15,7 +15,7 @@ bool mr_tar_wds_stat(int root, const char *path, struct stat *st_out);
 
 /*
  * Call the event with each member in the index, in order. If the index is not used, *used_out is
- * false and there was no call. It is not used if it is missing, older than the shard (st), of a
+ * false and there was no call. It is not used if it is missing, older than a local shard (st), of a
  * version without names, leaves a member out, or contradicts the shard in another way. Returns
  * MR_OK; MR_ERR_NO_MEMORY; or the error of the event.
  */

@@ -45,8 +45,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          CIFAR-10's binary layout; default: train
  *   list:FILE[?label=DTYPE&extra=NAME:BYTES,...]
  *                          lines of path, tab, label; relative paths are relative to the list. With
- *                          extra, a tab and a further path follow the label for each item. FILE
- *                          and paths may be URLs (https://, s3://, ...: docs/remote.md)
+ *                          extra, a tab and a further path follow the label for each item
  *   ranges:FILE            images that are ranges of larger files: lines of path, label, offset and
  *                          length, with tabs between
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
@@ -65,9 +64,12 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          darknet's list of images, with a member `boxes` (the label file)
  *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&keep=SUFFIX:BYTES,...&classes=FILE&index=]
  *                          images in tar files, as WebDataset writes them; names of shards may have
- *                          {000..099} and *, or be URLs
+ *                          {000..099} and *
  *   pack:DIR               a pack, as mr_dataset_pack() and `millrace pack` write it
- *                          (docs/pack-format.md); DIR may be a URL
+ *                          (docs/pack-format.md)
+ *
+ * FILE, ROOT, IMAGES, LIST, SHARD, paths in lists, and DIR of a pack and of root= may be URLs
+ * (https://, s3://, ...), except in cifar10 and tokens; docs/remote.md says what each costs.
  *
  * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case.
  *
@@ -337,10 +339,10 @@ MR_API mr_status mr_dataset_inspect(const mr_dataset *dataset, int64_t index,
 
 /**
  * Write the dataset's files, their labels and the paths of their further members as a list that
- * "list:FILE" reads. The file is written under a temporary name and then renamed.
+ * "list:FILE" reads, to a local path. The file is written under a temporary name and then renamed.
  *
- * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs, callbacks and a dataset without samples;
- * MR_ERR_IO.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs, callbacks, "yolo:" at URLs and a dataset
+ * without samples; MR_ERR_IO.
  */
 MR_API mr_status mr_dataset_save_list(const mr_dataset *dataset, const char *path, mr_error *error);
 
