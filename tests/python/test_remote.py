@@ -2,6 +2,7 @@
 """Datasets at URLs. MR_SERVE_FOLDER serves a folder; without it, libcurl was not there at build
 time.
 """
+import json
 import os
 import subprocess
 
@@ -56,6 +57,81 @@ def test_lists_have_the_bytes_of_local_ones_wherever_they_and_their_files_are(ma
     local, *remote = (content(make_loader("train:16", f"list:{name}"))
                       for name in (f"{folder}/paths", f"{folder}/urls", f"{url}/paths"))
     assert len(local) == 12 and remote == [local, local]
+
+
+def write_annotations(folder, url):
+    """Ranges of the shards, lists of darknet and a file of COCO, for the images in the folder."""
+    numbers, names = range(21), [f"{i:05}.image" for i in range(21)]
+    for i in numbers[1:]:
+        with open(f"{folder}/{i:05}.txt", "w", encoding="ascii") as file:
+            file.write(f"{i % 2} 0.5 0.5 0.4 0.{i + 20}\n1 0.3 0.3 0.2 0.2\n")
+    for name, prefix in ("darknet", ""), ("darknet_urls", f"{url}/"):
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.writelines(f"{prefix}{name}\n" for name in names)
+    boxes = [{"image_id": i, "category_id": 7, "bbox": [1, 2, 3 + i, 4]} for i in numbers]
+    with open(f"{folder}/coco.json", "w", encoding="ascii") as file:
+        json.dump({"images": [{"id": i, "file_name": names[i]} for i in numbers],
+                   "annotations": boxes, "categories": [{"id": 7, "name": "thing"}]}, file)
+    with open(f"{folder}/ranges", "w", encoding="ascii") as file:
+        file.writelines(f"{name}\t{i}\t0\t{os.path.getsize(f'{folder}/{name}')}\n"
+                        for i, name in enumerate(names))
+
+
+def rows(loader):
+    """All arrays of all batches."""
+    return [{name: [part.tobytes() for part in ([array.values, array.offsets]
+                                                if isinstance(array, mr.Rows) else [array])]
+             for name, array in ((name, batch[name]) for name in batch.keys())} for batch in loader]
+
+
+BOXES = "random_iou_crop+random_shortest_size(24:32)+hflip+sanitize"
+KINDS = {  # {0} is a folder or its URL, {1} is always the URL
+    "records": (None, "records:{0}/000.tar,{0}/001.tar?shape=3x8x8&header=1&label_bytes=2"),
+    "windows": (None, "records:{0}/000.tar?dtype=u16&shape=65&stride=128"),
+    "ranges": ("train:16", "ranges:{0}/ranges"),
+    "darknet": (BOXES, "yolo:{0}/darknet?root={0}"),
+    "urls": (BOXES, "yolo:{0}/darknet?root={0}", "yolo:{0}/darknet_urls"),
+    "coco": (BOXES, "coco:{0}?annotations={0}/coco.json&index=none"),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_have_the_bytes_of_local_ones(make_loader, places, kind, workers):
+    transform, form, *remote_form = KINDS[kind]
+    folder, url = places
+    write_annotations(folder, url)
+    options = {"num_workers": workers, "seed": 3}
+    if transform is BOXES:
+        options["pad_batch"] = 100
+    local, remote = (rows(make_loader(transform, dataset, **options))
+                     for dataset in (form.format(folder), (remote_form or [form])[0].format(url)))
+    assert len(local) > 3 and remote == local
+
+
+def test_the_drop_in_reads_urls(places):
+    torch = pytest.importorskip("torch")
+    transforms = pytest.importorskip("torchvision.transforms")
+    from millrace.torch import DataLoader, Dataset
+    pipeline = transforms.Compose([transforms.CenterCrop(16), transforms.ToTensor()])
+    local, remote = ([(image.clone(), label.clone()) for image, label in DataLoader(
+        Dataset(f"tar:{place}/{{000..001}}.tar?index=none", pipeline), batch_size=4,
+        num_workers=1)] for place in places)
+    assert len(local) == len(remote) == 6
+    for (x, x_label), (y, y_label) in zip(local, remote):
+        assert torch.equal(x, y) and torch.equal(x_label, y_label)
+
+
+@pytest.mark.parametrize("spec", ["records:{}?bytes=1", "ranges:{}", "yolo:{}", "list:{}",
+                                  "coco:/?annotations={}"])
+def test_a_file_that_the_server_lacks_is_named(places, spec):
+    with pytest.raises(mr.FileError, match=f"{places[1]}/none: HTTP 404 Not Found"):
+        mr.Dataset(spec.format(f"{places[1]}/none%3Fsig=secret"))
+
+
+def test_an_imagefolder_at_a_url_is_refused_with_advice(places):
+    with pytest.raises(mr.InvalidError, match="millrace list URL --save FILE"):
+        mr.Dataset(places[1])
 
 
 def test_a_shard_that_the_server_lacks_is_named(places):
