@@ -155,6 +155,7 @@ static mr_dataset *annotate_photographs(void)
     }
     mr_test_folder_write(folder, "list.txt", list, (uint64_t)len);
     snprintf(spec, sizeof spec, "yolo:%s/list.txt?root=%s", folder, folder);
+    setenv("XDG_CACHE_HOME", folder, 1); /* the sizes of the photographs are kept there */
     return mr_test_dataset(spec);
 }
 
