@@ -27,10 +27,16 @@ enum { FIRST_BYTES = 1 << 16 };
 mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_catalog_scheme scheme,
                                   mr_error *error)
 {
+    return mr_catalog_builder_init_as(builder, scheme, "millrace-catalog", error);
+}
+
+mr_status mr_catalog_builder_init_as(struct mr_catalog_builder *builder,
+                                     enum mr_catalog_scheme scheme, const char *name,
+                                     mr_error *error)
+{
     *builder = (struct mr_catalog_builder){.fd = -1, .map = MAP_FAILED};
     builder->header.scheme = scheme;
-    mr_status status =
-        mr_shared_memory_create("millrace-catalog", FIRST_BYTES, &builder->fd, error);
+    mr_status status = mr_shared_memory_create(name, FIRST_BYTES, &builder->fd, error);
     if (status < 0)
         return status;
     builder->map = mmap(NULL, FIRST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, builder->fd, 0);

@@ -22,6 +22,10 @@ struct mr_catalog_builder {
 
 mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_catalog_scheme scheme,
                                   mr_error *error);
+/* The same, with a name for the memfd. */
+mr_status mr_catalog_builder_init_as(struct mr_catalog_builder *builder,
+                                     enum mr_catalog_scheme scheme, const char *name,
+                                     mr_error *error);
 void mr_catalog_builder_fini(struct mr_catalog_builder *builder);
 
 /* Append the name or path of the next file (no NUL inside). */

@@ -75,27 +75,7 @@ static mr_status fail_sequence(const char *name, uint64_t i, const char *what, m
     return mr_error_set(error, MR_ERR_DAMAGED, "%s: sequence %" PRIu64 " %s", name, i, what);
 }
 
-/* Sequences follow each other in the .bin without gaps, as all of Megatron's tools write them. */
-static mr_status check_sequences(const char *name, uint64_t bin_bytes,
-                                 struct mr_megatron_index *index, mr_error *error)
-{
-    const uint64_t size = mr_dtype_size(index->dtype);
-    uint64_t end = 0;
-    for (uint64_t i = 0; i < index->n_sequences; i++) {
-        uint64_t length = mr_megatron_length(index, i), pointer = mr_megatron_pointer(index, i);
-        if (length > INT32_MAX)
-            return fail_sequence(name, i, "has a negative length", error);
-        if (pointer != end)
-            return fail_sequence(name, i, "does not begin where the one before ends", error);
-        if (length * size > bin_bytes - pointer)
-            return fail_sequence(name, i, "ends after the end of the .bin", error);
-        end = pointer + length * size;
-    }
-    index->n_tokens = end / size;
-    return MR_OK;
-}
-
-mr_status mr_megatron_index_open(int root, const char *path, const char *shown, uint64_t bin_bytes,
+mr_status mr_megatron_index_open(int root, const char *path, const char *shown,
                                  struct mr_megatron_index *index_out, mr_error *error)
 {
     char idx[MR_CATALOG_PATH], name[MR_CATALOG_PATH];
@@ -121,11 +101,31 @@ mr_status mr_megatron_index_open(int root, const char *path, const char *shown, 
     if (!map)
         index_out->map_len = 0;
     mr_status status = check_header(name, index_out, error);
-    if (status == MR_OK)
-        status = check_sequences(name, bin_bytes, index_out, error);
     if (status != MR_OK)
         mr_megatron_index_close(index_out);
     return status;
+}
+
+/* Sequences follow each other in the .bin without gaps, as all of Megatron's tools write them. */
+mr_status mr_megatron_index_check(struct mr_megatron_index *index, const char *shown,
+                                  uint64_t bin_bytes, mr_error *error)
+{
+    char name[MR_CATALOG_PATH];
+    name_index(shown, name);
+    const uint64_t size = mr_dtype_size(index->dtype);
+    uint64_t end = 0;
+    for (uint64_t i = 0; i < index->n_sequences; i++) {
+        uint64_t length = mr_megatron_length(index, i), pointer = mr_megatron_pointer(index, i);
+        if (length > INT32_MAX)
+            return fail_sequence(name, i, "has a negative length", error);
+        if (pointer != end)
+            return fail_sequence(name, i, "does not begin where the one before ends", error);
+        if (length * size > bin_bytes - pointer)
+            return fail_sequence(name, i, "ends after the end of the .bin", error);
+        end = pointer + length * size;
+    }
+    index->n_tokens = end / size;
+    return MR_OK;
 }
 
 void mr_megatron_index_close(struct mr_megatron_index *index)

@@ -23,19 +23,25 @@ struct mr_megatron_index {
     size_t map_len;
     mr_dtype dtype;
     uint64_t n_sequences;
-    uint64_t n_tokens; /* the sum of all lengths */
+    uint64_t n_tokens; /* the sum of all lengths, after the check */
 };
 
 enum { MR_MEGATRON_HEADER = 34 };
 
 /*
- * Map the index of PREFIX.bin, which has bin_bytes, and check all of it. Returns MR_OK; MR_PENDING:
- * the path does not end with .bin, or there is no PREFIX.idx; MR_ERR_IO, MR_ERR_DAMAGED (with the
- * number of the sequence), MR_ERR_UNSUPPORTED (another version or dtype).
+ * Map the index of PREFIX.bin, and check its header. Returns MR_OK; MR_PENDING: the path does not
+ * end with .bin, or there is no PREFIX.idx; MR_ERR_IO, MR_ERR_DAMAGED, MR_ERR_UNSUPPORTED (another
+ * version or dtype).
  * Ownership: the caller closes the index after MR_OK.
  */
-mr_status mr_megatron_index_open(int root, const char *path, const char *shown, uint64_t bin_bytes,
+mr_status mr_megatron_index_open(int root, const char *path, const char *shown,
                                  struct mr_megatron_index *index_out, mr_error *error);
+/*
+ * Check where all sequences are in the .bin, which has bin_bytes, and set n_tokens.
+ * MR_ERR_DAMAGED, with the number of the sequence.
+ */
+mr_status mr_megatron_index_check(struct mr_megatron_index *index, const char *shown,
+                                  uint64_t bin_bytes, mr_error *error);
 void mr_megatron_index_close(struct mr_megatron_index *index);
 
 /* The number of tokens of a sequence, and where it begins in the .bin, in bytes. i is in range. */

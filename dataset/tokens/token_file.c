@@ -121,9 +121,9 @@ mr_status mr_token_file_open(int root, const char *path, const char *shown, mr_d
     if (fd < 0)
         return mr_regular_file_fail(error, -fd, "%s", shown);
     *file_out = (struct mr_token_file){0};
-    mr_status status =
-        mr_megatron_index_open(root, path, shown, (uint64_t)st.st_size, &index, error);
+    mr_status status = mr_megatron_index_open(root, path, shown, &index, error);
     if (status == MR_OK) {
+        status = mr_megatron_index_check(&index, shown, (uint64_t)st.st_size, error);
         *file_out = (struct mr_token_file){.dtype = index.dtype, .n_tokens = index.n_tokens};
         mr_megatron_index_close(&index);
     } else if (status == MR_PENDING) {

@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/words.h"
+#include "base/xxh3.h"
 #include "dataset/catalog_build.h"
 #include "dataset/spec.h"
 #include "dataset/tokens/megatron_order.h"
+#include "dataset/tokens/order_share.h"
 #include "dataset/tokens/token_file.h"
 
 #define WINDOW_KEYS "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order"
@@ -184,72 +187,142 @@ static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int ro
                         spec->paths[0], keys->window + 1, most);
 }
 
-/* The catalog of rows in Megatron-Core's order. */
-static mr_status add_order(const struct mr_spec *spec, struct keys *keys, int fds[MR_CATALOG_N_FDS],
-                           struct mr_catalog_builder *builder, mr_error *error)
+static mr_status finish(const struct keys *keys, int64_t row_ids, int *fd_out,
+                        struct mr_catalog_builder *builder, mr_error *error)
 {
-    const char *path = spec->paths[0];
-    struct stat st;
-    struct mr_megatron_index index;
-    struct mr_megatron_order *order = &keys->order;
-    if (spec->n_paths > 1)
-        return mr_error_set(error, MR_ERR_INVALID, "order=megatron reads one file, not %zu",
-                            spec->n_paths);
-    if (fstatat(fds[MR_CATALOG_FD_ROOT], path, &st, 0) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "%s", path);
-    mr_status status = mr_megatron_index_open(fds[MR_CATALOG_FD_ROOT], path, path,
-                                              (uint64_t)st.st_size, &index, error);
-    if (status == MR_PENDING)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "order=megatron needs a file PREFIX.bin with PREFIX.idx beside it, "
-                            "not %s",
-                            path);
-    if (status != MR_OK)
-        return status;
-    struct mr_bytes *sections = builder->sections;
-    struct mr_catalog_header *header = &builder->header;
-    keys->dtype = index.dtype;
-    order->end = index.n_sequences;
-    if (keys->split)
-        status = mr_megatron_split(keys->split, keys->part, index.n_sequences, &order->begin,
-                                   &order->end, error);
-    if (status == MR_OK)
-        status = mr_megatron_order_build(&index, order, &sections[MR_SECTION_DOCUMENTS],
-                                         &sections[MR_SECTION_SHUFFLE],
-                                         &sections[MR_SECTION_PLACES], &header->n_samples, error);
-    if (status == MR_OK)
-        status = mr_catalog_builder_name(builder, path, error);
-    header->n_files = 1;
-    header->names_file_bytes = index.map_len;
-    header->record.part_len[0] = index.n_sequences;
-    fds[MR_CATALOG_FD_NAMES] = index.fd;
-    index.fd = -1;
-    mr_megatron_index_close(&index);
-    return status;
-}
-
-static mr_status build(const struct mr_spec *spec, struct keys *keys, int fds[MR_CATALOG_N_FDS],
-                       struct mr_catalog_builder *builder, mr_error *error)
-{
-    char absolute[PATH_MAX];
-    mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
-    if (status == MR_OK)
-        status = mr_catalog_builder_root(builder, "", absolute, error);
-    if (status == MR_OK && keys->is_megatron)
-        status = add_order(spec, keys, fds, builder, error);
-    else if (status == MR_OK)
-        status = add_files(spec, keys, fds[MR_CATALOG_FD_ROOT], builder, error);
-    if (status != MR_OK)
-        return status;
-    const int64_t shape = keys->window + (keys->is_megatron ? (int64_t)keys->order.extra_token : 1);
     struct mr_sample_kind *kind = &builder->header.kind;
-    mr_kind_set_raw(kind, keys->dtype, 1, &shape, MR_NCHW);
+    mr_kind_set_raw(kind, keys->dtype, 1, &row_ids, MR_NCHW);
     kind->tokens = (uint32_t)keys->window;
     kind->vocab = (uint32_t)keys->vocab;
     kind->eod = (uint32_t)(keys->eod < 0 ? 0 : keys->eod);
     kind->token_columns = keys->columns;
     builder->header.record.stride = (uint64_t)keys->stride * mr_dtype_size(keys->dtype);
-    return mr_catalog_builder_finish(builder, &fds[MR_CATALOG_FD_REGION], error);
+    return mr_catalog_builder_finish(builder, fd_out, error);
+}
+
+/* Windows of each file. */
+static mr_status build_windows(const struct mr_spec *spec, struct keys *keys,
+                               int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder,
+                               mr_error *error)
+{
+    char absolute[PATH_MAX];
+    mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
+    if (status == MR_OK)
+        status = mr_catalog_builder_root(builder, "", absolute, error);
+    if (status == MR_OK)
+        status = add_files(spec, keys, fds[MR_CATALOG_FD_ROOT], builder, error);
+    return status == MR_OK
+               ? finish(keys, keys->window + 1, &fds[MR_CATALOG_FD_REGION], builder, error)
+               : status;
+}
+
+/* A file with its index, whose rows are in Megatron-Core's order. */
+struct corpus {
+    const char *path;
+    char absolute[PATH_MAX]; /* the folder that the path starts from */
+    struct stat bin;
+    struct mr_megatron_index index;
+};
+
+static mr_status open_corpus(const struct mr_spec *spec, int fds[MR_CATALOG_N_FDS],
+                             struct corpus *corpus, mr_error *error)
+{
+    const char *path = corpus->path = spec->paths[0];
+    if (spec->n_paths > 1)
+        return mr_error_set(error, MR_ERR_INVALID, "order=megatron reads one file, not %zu",
+                            spec->n_paths);
+    mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], corpus->absolute, error);
+    if (status != MR_OK)
+        return status;
+    if (fstatat(fds[MR_CATALOG_FD_ROOT], path, &corpus->bin, 0) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "%s", path);
+    status = mr_megatron_index_open(fds[MR_CATALOG_FD_ROOT], path, path, &corpus->index, error);
+    if (status == MR_PENDING)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "order=megatron needs a file PREFIX.bin with PREFIX.idx beside it, "
+                            "not %s",
+                            path);
+    return status;
+}
+
+/* A name for the catalog, by everything that it is made from. */
+static mr_status name_order(const struct corpus *corpus, const struct keys *keys, char *name_out,
+                            size_t size, mr_error *error)
+{
+    char text[2 * PATH_MAX];
+    struct stat idx;
+    if (fstat(corpus->index.fd, &idx) != 0)
+        return mr_error_os(error, MR_ERR_IO, errno, "%s", corpus->path);
+    const struct mr_megatron_order *o = &keys->order;
+    snprintf(text, sizeof text,
+             "%s %zu %s %s %jd %jd %jd.%09ld %jd %" PRId64 " %" PRId64 " %" PRId64 " %u %" PRIu64
+             " %" PRIu64 " %u %d %" PRIu64 " %" PRIu64,
+             MR_VERSION, sizeof(struct mr_catalog_header), corpus->absolute, corpus->path,
+             (intmax_t)idx.st_dev, (intmax_t)idx.st_ino, (intmax_t)idx.st_mtim.tv_sec,
+             idx.st_mtim.tv_nsec, (intmax_t)corpus->bin.st_size, keys->window, keys->vocab,
+             keys->eod, keys->columns, o->extra_token, o->n_wanted, o->seed, o->keeps_partial,
+             o->begin, o->end);
+    size_t len = strlen(text);
+    snprintf(name_out, size, "millrace-order-%016" PRIx64 "%016" PRIx64, mr_xxh3(text, len),
+             mr_xxh3_pair("order", 5, text, len));
+    return MR_OK;
+}
+
+static mr_status build_order(struct corpus *corpus, const struct keys *keys, const char *name,
+                             int *fd_out, mr_error *error)
+{
+    struct mr_catalog_builder builder;
+    struct mr_catalog_header *header = &builder.header;
+    mr_status status = mr_catalog_builder_init_as(&builder, MR_SCHEME_DOCUMENTS, name, error);
+    if (status == MR_OK)
+        status = mr_catalog_builder_root(&builder, "", corpus->absolute, error);
+    if (status == MR_OK)
+        status = mr_megatron_index_check(&corpus->index, corpus->path,
+                                         (uint64_t)corpus->bin.st_size, error);
+    if (status == MR_OK)
+        status = mr_megatron_order_build(
+            &corpus->index, &keys->order, &builder.sections[MR_SECTION_DOCUMENTS],
+            &builder.sections[MR_SECTION_SHUFFLE], &builder.sections[MR_SECTION_PLACES],
+            &header->n_samples, error);
+    if (status == MR_OK)
+        status = mr_catalog_builder_name(&builder, corpus->path, error);
+    header->n_files = 1;
+    header->names_file_bytes = corpus->index.map_len;
+    header->record.part_len[0] = corpus->index.n_sequences;
+    if (status == MR_OK)
+        status =
+            finish(keys, keys->window + (int64_t)keys->order.extra_token, fd_out, &builder, error);
+    mr_catalog_builder_fini(&builder);
+    return status;
+}
+
+static mr_status open_order(const struct mr_spec *spec, struct keys *keys,
+                            int fds[MR_CATALOG_N_FDS], mr_error *error)
+{
+    char name[64];
+    int lock = -1;
+    struct corpus corpus;
+    struct mr_megatron_order *order = &keys->order;
+    mr_status status = open_corpus(spec, fds, &corpus, error);
+    if (status != MR_OK)
+        return status;
+    keys->dtype = corpus.index.dtype;
+    order->end = corpus.index.n_sequences;
+    if (keys->split)
+        status = mr_megatron_split(keys->split, keys->part, order->end, &order->begin, &order->end,
+                                   error);
+    if (status == MR_OK)
+        status = name_order(&corpus, keys, name, sizeof name, error);
+    if (status == MR_OK)
+        mr_order_share_take(name, &fds[MR_CATALOG_FD_REGION], &lock);
+    if (status == MR_OK && fds[MR_CATALOG_FD_REGION] < 0)
+        status = build_order(&corpus, keys, name, &fds[MR_CATALOG_FD_REGION], error);
+    if (lock >= 0)
+        close(lock);
+    fds[MR_CATALOG_FD_NAMES] = corpus.index.fd;
+    corpus.index.fd = -1;
+    mr_megatron_index_close(&corpus.index);
+    return status;
 }
 
 mr_status mr_tokens_open(struct mr_spec *spec, const mr_dataset_options *options,
@@ -259,12 +332,11 @@ mr_status mr_tokens_open(struct mr_spec *spec, const mr_dataset_options *options
     struct keys keys = {0};
     struct mr_catalog_builder builder;
     mr_status status = take_keys(spec, &keys, error);
-    if (status < 0)
-        return status;
-    status = mr_catalog_builder_init(
-        &builder, keys.is_megatron ? MR_SCHEME_DOCUMENTS : MR_SCHEME_TOKENS, error);
+    if (status < 0 || keys.is_megatron)
+        return status < 0 ? status : open_order(spec, &keys, fds_out, error);
+    status = mr_catalog_builder_init(&builder, MR_SCHEME_TOKENS, error);
     if (status == MR_OK)
-        status = build(spec, &keys, fds_out, &builder, error);
+        status = build_windows(spec, &keys, fds_out, &builder, error);
     mr_catalog_builder_fini(&builder);
     return status;
 }

@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -106,3 +108,31 @@ def test_the_order_needs_an_index(tmp_path):
     (tmp_path / "y.bin").write_bytes(bytes(100))
     with pytest.raises(mr.Error, match="needs a file PREFIX.bin with PREFIX.idx beside it"):
         mr.Loader(f"tokens:{tmp_path}/y.bin?window=4&order=megatron", batch_size=1)
+
+
+FIND_ORDER = """
+import sys
+import millrace as mr
+loader = mr.Loader(sys.argv[1], batch_size=1)
+with open("/proc/self/maps") as maps:
+    print(*{line.split()[4] for line in maps if "millrace-order-" in line})
+"""
+
+
+def test_processes_share_an_order(tmp_path):
+    spec = f"tokens:{write_corpus(tmp_path, [10, 20, 30])}?window=4&order=megatron"
+
+    def find_order(text):
+        found = subprocess.run([sys.executable, "-c", FIND_ORDER, text], capture_output=True,
+                               text=True, check=True)
+        return found.stdout.split()
+
+    loader = mr.Loader(spec, batch_size=1)
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        mine = {line.split()[4] for line in maps if "millrace-order-" in line}
+    assert len(mine) == 1
+    assert find_order(spec) == list(mine)
+    assert find_order(spec + "&seed=2") != list(mine)
+    os.utime(tmp_path / "x.idx", (1, 1))  # another file: its order may be another
+    assert find_order(spec) != list(mine)
+    loader.close()
