@@ -26,7 +26,7 @@
 
 enum { MAX_FILES = 64, PAGE = 3, TEXT = 1 << 16 };
 
-enum style { NGINX, APACHE, PYTHON, STORE, N_STYLES };
+enum style { NGINX, APACHE, PYTHON, S3, GOOGLE, N_STYLES };
 
 static struct tree tree;
 static struct mr_test_http *server;
@@ -175,11 +175,11 @@ static bool answer(void *user, const struct mr_test_http_request *request,
 {
     (void)user;
     const char *path = request->path;
-    bool is_page = style == STORE || path[strlen(path) - 1] == '/';
+    bool is_page = style >= S3 || path[strlen(path) - 1] == '/';
     if (!is_page)
         return false;
     page->body = odd_page ? strdup(odd_page) : calloc(1, TEXT);
-    if (!odd_page && style == STORE)
+    if (!odd_page && style >= S3)
         make_store_page(path, request->head, page->body);
     else if (!odd_page)
         make_index(path, page->body);
@@ -217,6 +217,7 @@ static int set_up(void **state)
     server = mr_test_http_start(tree.path, NULL, NULL);
     mr_test_http_answer_with(server, answer);
     setenv("AWS_ENDPOINT_URL_S3", mr_test_http_url(server), 1);
+    setenv("GS_ENDPOINT_URL", mr_test_http_url(server), 1);
     setenv("AWS_NO_SIGN_REQUEST", "1", 1);
     return 0;
 }
@@ -232,8 +233,8 @@ static int tear_down(void **state)
 static const char *url_of(const char *folder)
 {
     static char url[200];
-    if (style == STORE)
-        snprintf(url, sizeof url, "s3://bucket/%s", folder);
+    if (style >= S3)
+        snprintf(url, sizeof url, "%s://bucket/%s", style == S3 ? "s3" : "gs", folder);
     else
         snprintf(url, sizeof url, "%s/%s", mr_test_http_url(server), folder);
     return url;
@@ -263,11 +264,11 @@ static void expect_same(mr_dataset *local, mr_dataset *listed, const char *folde
         snprintf(path, sizeof path, "%s", path_of(listed, i));
         size_t len = strlen(url_of(folder));
         assert_memory_equal(path, url_of(folder), len);
-        if (style != STORE)
+        if (style < S3)
             assert_true(mr_listing_page_decode(path + len, false));
         assert_string_equal(path + len, path_of(local, i));
         bool has_version = mr_catalog_version(mr_dataset_catalog(listed), (uint64_t)i, &version);
-        assert_int_equal(has_version, style == STORE);
+        assert_int_equal(has_version, style >= S3);
         snprintf(path + len, sizeof path - len, "%s%s", folder, path_of(local, i));
         assert_int_equal(stat(tree_at(&tree, path + len), &st), 0);
         if (has_version) {
@@ -339,7 +340,7 @@ static void expect_odd_error(const char *page, const char *words)
 static void a_store_that_lies_is_refused(void **state)
 {
     (void)state;
-    style = STORE;
+    style = S3;
     expect_odd_error(XML(KEY("other/x.jpg")), "the server lists what is elsewhere: 'other/x.jpg'");
     expect_odd_error(XML(FOLDER("p/a")), "the server lists what is elsewhere: 'p/a'");
     expect_odd_error(XML(FOLDER("p/")), "no file can be called ''");

@@ -303,9 +303,11 @@ static mr_status end_page(struct listing *listing, struct task *task, mr_error *
     return status;
 }
 
-static mr_status walk(struct listing *listing, uint64_t limit, mr_error *error)
+/* List until all is listed, or at least limit files are. */
+static mr_status walk(struct listing *listing, uint32_t n_connections, uint64_t limit,
+                      mr_error *error)
 {
-    const struct mr_http_options options = {.n_connections = N_CONNECTIONS, .retry_ms = RETRY_MS};
+    const struct mr_http_options options = {.n_connections = n_connections, .retry_ms = RETRY_MS};
     const mr_dataset_options *show = listing->options;
     struct mr_http_get *get;
     mr_status status = mr_http_create(&options, &listing->http, error);
@@ -415,7 +417,7 @@ mr_status mr_listing_open(const char *url, const mr_dataset_options *options,
     if (status == MR_OK && listing->no_classes)
         status = mr_listing_files_class(&listing->files, "", &class_, error);
     if (status == MR_OK)
-        status = walk(listing, UINT64_MAX, error);
+        status = walk(listing, N_CONNECTIONS, UINT64_MAX, error);
     if (status == MR_OK)
         status = check_classes(listing, error);
     if (status == MR_OK)
@@ -439,7 +441,7 @@ mr_status mr_listing_find(const char *url, char file_url_out[MR_CATALOG_PATH], m
     if (status == MR_OK)
         status = mr_listing_files_class(&listing->files, "", &class_, error);
     if (status == MR_OK)
-        status = walk(listing, 1, error);
+        status = walk(listing, 1, 1, error);
     if (status == MR_OK && mr_listing_files_count(&listing->files) == 0)
         status = mr_error_set(error, MR_ERR_DAMAGED, "there is no file below %s", listing->root);
     if (status == MR_OK)

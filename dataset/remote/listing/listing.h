@@ -17,8 +17,8 @@ mr_status mr_listing_open(const char *url, const mr_dataset_options *options,
                           int fds_out[MR_CATALOG_N_FDS], mr_error *error);
 
 /*
- * Find any file below a URL that ends with a slash, and write its URL. MR_ERR_DAMAGED: there is
- * none.
+ * Find the first file below a URL that ends with a slash, and write its URL. MR_ERR_DAMAGED: there
+ * is none.
  */
 mr_status mr_listing_find(const char *url, char file_url_out[MR_CATALOG_PATH], mr_error *error);
 
