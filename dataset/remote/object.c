@@ -161,7 +161,7 @@ mr_status mr_object_versions(const char *paths, size_t n, struct mr_object_versi
     for (size_t i = 0; status == MR_OK && i < N_LOOKS; i++)
         status = begin_look(&looks, &all[i], error);
     while (status == MR_OK && (get = mr_http_next(looks.http, true))) {
-        struct look *look = (struct look *)((char *)get - offsetof(struct look, get));
+        struct look *look = (struct look *)(void *)get; /* its first member */
         status = take_version(get, &versions_out[look->number], error);
         if (status == MR_OK)
             status = begin_look(&looks, look, error);
