@@ -128,9 +128,10 @@ mr_status mr_key_source_process(const char *command, struct mr_key_set *out, mr_
     if (rc != 0 || words.we_wordc == 0) {
         if (rc == 0)
             wordfree(&words);
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "credential_process is run without a shell, and has no |, &, ;, <, > "
-                            "or $(): write a script for that");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "credential_process is run without a shell: for |, &, ;, <, >, {, }, (, ) or "
+            "$() outside of quotes, write a script");
     }
     mr_status status = run_process(words.we_wordv, text, &why);
     if (status == MR_OK)
