@@ -61,7 +61,7 @@ static void fill_u16(uint16_t *to, uint32_t value, size_t n)
         to[i] = (uint16_t)value;
 }
 
-static void fill_u32(uint32_t *to, uint32_t value, size_t n)
+static void fill_u64(uint64_t *to, uint64_t value, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = value;
@@ -89,31 +89,59 @@ static uint32_t find_step(const struct symbol *symbol)
     return (uint32_t)symbol->len + symbol->size + places;
 }
 
-/* Store an entry for each value of a symbol; the bits after the value do not matter. */
-static void store_values(uint32_t *to, const struct symbol *symbol, uint32_t bits_left)
+/* An entry for storing a lone symbol. */
+static uint64_t make_single(const struct symbol *symbol)
 {
-    size_t each = (size_t)1 << (bits_left - symbol->size);
-    for (int32_t m = 0; m < 1 << symbol->size; m++, to += each) {
+    return find_step(symbol) | MR_SCAN_ALONE << MR_SCAN_FIRST_PLACES |
+           (uint64_t)symbol->len << MR_SCAN_LAST_VALUE |
+           (uint64_t)symbol->size << MR_SCAN_LAST_SIZE;
+}
+
+/* Put a symbol and its value before the symbol of another entry. */
+static uint64_t make_pair(const struct symbol *symbol, int32_t value, uint64_t single)
+{
+    uint64_t used = (uint64_t)symbol->len + symbol->size;
+    single -= MR_SCAN_ALONE << MR_SCAN_FIRST_PLACES;
+    return single + find_step(symbol) + ((symbol->run + UINT64_C(1)) << MR_SCAN_FIRST_PLACES) +
+           (used << MR_SCAN_LAST_VALUE) + (used << MR_SCAN_FIRST_BITS) +
+           ((uint64_t)value << MR_SCAN_FIRST_VALUE);
+}
+
+/* For the indexes that begin with a symbol: the pairs that fit. */
+static void add_pairs(uint64_t *store, const uint64_t *singles, const struct symbol *symbol)
+{
+    const uint32_t used = (uint32_t)symbol->len + symbol->size, left = MR_SCAN_STORE_BITS - used;
+    uint32_t i = (uint32_t)symbol->code << (MR_SCAN_STORE_BITS - symbol->len);
+    for (int32_t m = 0; m < 1 << symbol->size; m++) {
         bool negative = symbol->size > 0 && m >> (symbol->size - 1) == 0;
         int32_t value = negative ? m - (1 << symbol->size) + 1 : m;
-        fill_u32(to, find_step(symbol) | (uint32_t)value << 16, each);
+        for (uint32_t rest = 0; rest < 1u << left; rest++, i++) {
+            uint64_t single = singles[rest << used];
+            if ((single >> MR_SCAN_LAST_VALUE & 63) <= left && used + (single & 63) <= MR_SCAN_MOST)
+                store[i] = make_pair(symbol, value, single);
+        }
     }
 }
 
 static void make_store(struct mr_scan_ac *table, const struct symbols *symbols)
 {
-    fill_u32(table->store, MR_SCAN_ESCAPE, (size_t)1 << MR_SCAN_STORE_BITS);
+    /* The value of an escape seems to begin after all bits, so it fits nowhere. */
+    const uint64_t escape =
+        MR_SCAN_ESCAPE | MR_SCAN_ALONE << MR_SCAN_FIRST_PLACES | UINT64_C(63) << MR_SCAN_LAST_VALUE;
+    uint64_t singles[1 << MR_SCAN_STORE_BITS];
+    fill_u64(singles, escape, (size_t)1 << MR_SCAN_STORE_BITS);
     for (uint32_t i = 0; i < symbols->n && symbols->at[i].len <= MR_SCAN_STORE_BITS; i++) {
         const struct symbol *symbol = &symbols->at[i];
         uint32_t left = MR_SCAN_STORE_BITS - (uint32_t)symbol->len;
-        uint32_t *to = table->store + ((size_t)symbol->code << left);
-        uint32_t parts = symbol->len | (uint32_t)symbol->size << 5 | (uint32_t)symbol->run << 9;
-        if (symbol->odd)
-            continue;
-        if (symbol->size <= left)
-            store_values(to, symbol, left);
-        else
-            fill_u32(to, MR_SCAN_ESCAPE | parts << 16, (size_t)1 << left);
+        if (!symbol->odd && (uint32_t)symbol->len + symbol->size <= MR_SCAN_MOST)
+            fill_u64(singles + ((size_t)symbol->code << left), make_single(symbol),
+                     (size_t)1 << left);
+    }
+    memcpy(table->store, singles, sizeof singles);
+    for (uint32_t i = 0; i < symbols->n; i++) {
+        const struct symbol *symbol = &symbols->at[i];
+        if (!symbol->odd && !symbol->ends && symbol->len + symbol->size < MR_SCAN_STORE_BITS)
+            add_pairs(table->store, singles, symbol);
     }
 }
 
@@ -141,7 +169,7 @@ static void skip_one(struct pyramid *pyramid, uint32_t bits, const struct symbol
                      uint16_t *to)
 {
     uint32_t used = (uint32_t)symbol->len + symbol->size;
-    if (used + MR_SCAN_SKIP_BITS - bits > MR_SCAN_SKIP_MOST)
+    if (used + MR_SCAN_SKIP_BITS - bits > MR_SCAN_MOST)
         return;
     if (!symbol->ends)
         note_places(pyramid, bits, symbol->run + 1u);

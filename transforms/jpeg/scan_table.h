@@ -7,6 +7,10 @@
  * (scan_reader.h): bits 0 to 7 are bits consumed, bits 8 to 15 places in zigzag order. An end of
  * block counts as 128 places, and a code that is not in the table as 192. So one test of the two
  * highest bits sees the end of a block, place 64, and an escape.
+ *
+ * An entry for storing has one or two symbols. The first of two has its value in the entry. The
+ * value of the last symbol, or of the only one, is computed, so only its code must fit into the
+ * table's bits.
  */
 #ifndef TRANSFORMS_JPEG_SCAN_TABLE_H
 #define TRANSFORMS_JPEG_SCAN_TABLE_H
@@ -14,15 +18,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MR_SCAN_STORE_BITS 11 /* one symbol with its value */
+#define MR_SCAN_STORE_BITS 10 /* one or two symbols */
 #define MR_SCAN_SKIP_BITS 11  /* as many symbols as fit, without values */
-#define MR_SCAN_SKIP_MOST                                                                          \
-    18 /* bits that an entry for skipping may consume: three entries fit into a refill */
+#define MR_SCAN_MOST 18       /* bits that an entry may consume: three entries fit into a refill */
 #define MR_SCAN_DC_BITS 10
 
 #define MR_SCAN_END 0x8000u
 #define MR_SCAN_ESCAPE 0xc000u
 #define MR_SCAN_STOP 0xc000u
+
+/* Where the other parts of an entry for storing begin. */
+#define MR_SCAN_FIRST_PLACES 16 /* places of the first of two symbols, or MR_SCAN_ALONE */
+#define MR_SCAN_LAST_VALUE 24   /* bits before the value of the last symbol */
+#define MR_SCAN_LAST_SIZE 32    /* of that value */
+#define MR_SCAN_FIRST_BITS 40   /* bits of the first of two symbols */
+#define MR_SCAN_FIRST_VALUE 48
+#define MR_SCAN_ALONE UINT64_C(64) /* always past the end of a block */
 
 /* A baseline JPEG has no larger values. */
 #define MR_SCAN_MAX_AC_SIZE 10
@@ -45,11 +56,7 @@ struct mr_scan_canon {
 };
 
 struct mr_scan_ac {
-    /*
-     * The upper half has the value. In an escape it is 0, or length of the code | size << 5 |
-     * run << 9.
-     */
-    _Alignas(64) uint32_t store[1 << MR_SCAN_STORE_BITS];
+    _Alignas(64) uint64_t store[1 << MR_SCAN_STORE_BITS];
     /*
      * Tables of 1 bit to MR_SCAN_SKIP_BITS; that of j bits begins at 1 << j. Only the last one is
      * used; it is made from the others.

@@ -38,7 +38,7 @@ INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane,
 
 /* After the symbol of an entry that ends the simple loop. */
 INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_lane *lane,
-                                          const struct mr_scan_mcu *mcu, uint32_t entry)
+                                          const struct mr_scan_mcu *mcu, uint64_t entry)
 {
     if (!is_complete(b)) {
         enum scan_block_state state = leave_storing(b, lane->ac, entry, *lane->block);
@@ -73,9 +73,12 @@ INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_la
     if (n > (i))                                                                                   \
         refill(&b[i]);
 
-#define LANE_SYMBOL(i)                                                                             \
-    if (n > (i) && store_symbol(&b[i], table[i], block[i], &entry))                                \
-        goto leave_##i;
+#define LANE_SYMBOLS(i)                                                                            \
+    if (n > (i)) {                                                                                 \
+        entry = get_entry(&b[i], table[i]);                                                        \
+        if (store_symbols(&b[i], entry, block[i]))                                                 \
+            goto leave_##i;                                                                        \
+    }
 
 #define LANE_LEAVE(i)                                                                              \
     leave_##i : if (n > (i))                                                                       \
@@ -105,15 +108,14 @@ INLINE uint32_t run_lanes(struct mr_scan_lane *const *lanes, const uint32_t n,
     const struct mr_scan_ac *table[MR_SCAN_LANES];
     int16_t *block[MR_SCAN_LANES];
     enum scan_lane_state state;
-    uint32_t entry, which;
+    uint64_t entry;
+    uint32_t which;
     LANES_ALL(LANE_ENTER)
     for (;;) {
         LANES_ALL(LANE_REFILL)
-        LANES_ALL(LANE_SYMBOL)
-        LANES_ALL(LANE_SYMBOL)
-        LANES_ALL(LANE_SYMBOL)
-        LANES_ALL(LANE_SYMBOL)
-        LANES_ALL(LANE_SYMBOL)
+        LANES_ALL(LANE_SYMBOLS)
+        LANES_ALL(LANE_SYMBOLS)
+        LANES_ALL(LANE_SYMBOLS)
         continue;
         LANES_ALL(LANE_LEAVE)
     }

@@ -133,13 +133,7 @@ INLINE enum scan_block_state take_value(struct scan_bits *b, uint32_t len, uint3
     return place == 64 ? SCAN_COMPLETE : SCAN_GOES_ON;
 }
 
-/* Decode a symbol whose code is in the table, but not its value. */
-INLINE enum scan_block_state take_parts(struct scan_bits *b, uint32_t parts, int16_t *block)
-{
-    return take_value(b, parts & 31, parts >> 5 & 15, parts >> 9, block);
-}
-
-/* Decode a symbol whose code is in no table. */
+/* Decode a symbol that is in no entry. */
 APART enum scan_block_state take_code(struct scan_bits *b, const struct mr_scan_ac *table,
                                       int16_t *block)
 {
@@ -163,33 +157,47 @@ INLINE bool is_complete(const struct scan_bits *b)
 }
 
 /*
- * After an escape of the table for storing. *b stays in registers: the separate function works on a
- * copy.
+ * After an entry of the table for storing that neither goes on nor ends the block. *b stays in
+ * registers: the separate function works on a copy.
  */
 INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_scan_ac *table,
-                                           uint32_t entry, int16_t *block)
+                                           uint64_t entry, int16_t *block)
 {
-    if (UNLIKELY((entry & 0xffff) != MR_SCAN_ESCAPE))
-        return SCAN_ODD;
+    if ((entry & 0xffff) != MR_SCAN_ESCAPE) {
+        /* The block may end after the first of the two symbols: go back to there. */
+        b->used -= (uint32_t)entry;
+        b->used += (uint32_t)(entry >> MR_SCAN_FIRST_BITS & 0xff) +
+                   ((uint32_t)(entry >> MR_SCAN_FIRST_PLACES) << 8);
+        reload(b);
+        return get_place(b) == 64 ? SCAN_COMPLETE : SCAN_ODD;
+    }
     b->used -= MR_SCAN_ESCAPE;
     refill(b);
-    if (entry >> 16 != 0)
-        return take_parts(b, entry >> 16, block);
     struct scan_bits copy = *b;
     enum scan_block_state state = take_code(&copy, table, block);
     *b = copy;
     return state;
 }
 
-/* Decode one symbol with its value; true if it ends the loop. */
-INLINE bool store_symbol(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block,
-                         uint32_t *entry_out)
+INLINE uint64_t get_entry(const struct scan_bits *b, const struct mr_scan_ac *table)
 {
-    uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
+    return table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
+}
+
+/*
+ * Decode the symbols of an entry with their values; true if it ends the loop. The last symbol's
+ * value is stored last: a symbol without a value stores 0, and in an entry of one symbol the first
+ * value goes to the place of the DC coefficient.
+ */
+INLINE bool store_symbols(struct scan_bits *b, uint64_t entry, int16_t *block)
+{
+    uint32_t first = ((uint32_t)(entry >> MR_SCAN_FIRST_PLACES) + (b->used >> 8)) & 0xff;
+    int32_t last = decode_value(b->bits << (entry >> MR_SCAN_LAST_VALUE & 63),
+                                entry >> MR_SCAN_LAST_SIZE & 63);
     b->bits <<= entry & 63;
-    b->used += entry;
-    block[scan_places[get_place(b)]] = (int16_t)(entry >> 16);
-    *entry_out = entry;
+    b->used += (uint32_t)entry;
+    block[scan_places[first]] = (int16_t)(entry >> MR_SCAN_FIRST_VALUE);
+    block[scan_places[get_place(b)]] = (int16_t)last;
     return UNLIKELY(b->used & MR_SCAN_STOP);
 }
 
@@ -202,23 +210,29 @@ INLINE void clear_block(int16_t *block)
     memset(block + 48, 0, 32);
 }
 
-/* Decode the coefficients after a DC coefficient; at least 29 bits are loaded. */
+/*
+ * Decode the coefficients after a DC coefficient; at least 29 bits are loaded. The bits that are
+ * left are enough for the next index, so the refill does not delay the lookup.
+ */
 INLINE bool store_block(struct scan_bits *bits, const struct mr_scan_ac *table, int16_t *block)
 {
     struct scan_bits b = *bits;
-    uint32_t e;
-    bool stops = store_symbol(&b, table, block, &e) || store_symbol(&b, table, block, &e);
+    uint64_t entry = get_entry(&b, table);
+    bool stops = store_symbols(&b, entry, block);
     enum scan_block_state state = SCAN_GOES_ON;
     for (;;) {
         if (stops) {
-            state = is_complete(&b) ? SCAN_COMPLETE : leave_storing(&b, table, e, block);
+            state = is_complete(&b) ? SCAN_COMPLETE : leave_storing(&b, table, entry, block);
             if (state != SCAN_GOES_ON)
                 break;
         }
+        entry = get_entry(&b, table);
         refill(&b);
-        stops = store_symbol(&b, table, block, &e) || store_symbol(&b, table, block, &e) ||
-                store_symbol(&b, table, block, &e) || store_symbol(&b, table, block, &e) ||
-                store_symbol(&b, table, block, &e);
+        stops = store_symbols(&b, entry, block);
+        if (stops)
+            continue;
+        entry = get_entry(&b, table);
+        stops = store_symbols(&b, entry, block);
     }
     *bits = b;
     return state == SCAN_COMPLETE;
@@ -248,22 +262,18 @@ APART enum scan_block_state finish_block(struct scan_bits *b, const struct mr_sc
     return store_block(b, table, nowhere) ? SCAN_COMPLETE : SCAN_ODD;
 }
 
-/* An entry for skipping is an escape: the symbol may be in the other table. */
-APART enum scan_block_state take_escaped(struct scan_bits *b, const struct mr_scan_ac *table)
-{
-    b->used -= MR_SCAN_ESCAPE;
-    refill(b);
-    uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
-    bool has_parts = (entry & 0xffff) == MR_SCAN_ESCAPE && entry >> 16 != 0;
-    return has_parts ? take_parts(b, entry >> 16, NULL) : take_code(b, table, NULL);
-}
-
 INLINE enum scan_block_state leave_skipping(struct scan_bits *b, const struct mr_scan_ac *table,
                                             uint32_t entry)
 {
     struct scan_bits copy = *b;
-    enum scan_block_state state =
-        entry == MR_SCAN_ESCAPE ? take_escaped(&copy, table) : finish_block(&copy, table, entry);
+    enum scan_block_state state;
+    if (entry == MR_SCAN_ESCAPE) {
+        copy.used -= MR_SCAN_ESCAPE;
+        refill(&copy);
+        state = take_code(&copy, table, NULL);
+    } else {
+        state = finish_block(&copy, table, entry);
+    }
     *b = copy;
     return state;
 }
