@@ -13,7 +13,6 @@
 #include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/jpeg/jpeg_marks.h"
 #include "transforms/jpeg/scan_file.h"
-#include "transforms/jpeg/scan_rows.h"
 #include "transforms/jpeg_file.h"
 #include "transforms/packed_header.h"
 #include "transforms/simd/kernels.h"
@@ -39,7 +38,7 @@ struct marked {
     uint64_t offset;
 
     struct mr_jpeg_scan_codes codes;
-    struct mr_scan_rows rows;
+    struct mr_jpeg_scan scan;
     struct mr_jpeg_feed feed;
 };
 
@@ -66,9 +65,8 @@ static _Noreturn void fail_marks(struct marked *marked, const char *what)
 
 /* Rows. */
 
-/* Start a decoder at mark `number`. It may read bytes up to mark end_number. */
-static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint32_t number,
-                          uint32_t end_number, uint64_t mcu)
+/* Start the decoder at mark `number`. It may read bytes up to mark end_number. */
+static bool start_at_mark(struct marked *marked, uint32_t number, uint32_t end_number, uint64_t mcu)
 {
     const struct mr_jpeg_marks *marks = &marked->marks;
     const struct mr_jpeg_mark mark = mr_jpeg_marks_get(marks, number);
@@ -82,21 +80,21 @@ static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint
     struct mr_jpeg_scan_place place = {
         .mcu = mcu, .at = marked->bytes + (mark.at - first), .bit = mark.bit};
     memcpy(place.predict, mark.predict, sizeof place.predict);
-    mr_jpeg_scan_start_at(scan, marked->kernels, &marked->codes.mcu, &place,
+    mr_jpeg_scan_start_at(&marked->scan, marked->kernels, &marked->codes.mcu, &place,
                           marked->bytes + (last - first), marked->file.box.cinfo.restart_interval);
     return true;
 }
 
 /* Go to the first column of a row, from the mark at it or before it. */
-static bool enter_row(void *state, struct mr_jpeg_scan *scan, uint32_t row)
+static bool enter_row(struct marked *marked, uint32_t row)
 {
-    struct marked *marked = state;
     const struct mr_jpeg_feed *feed = &marked->feed;
     uint32_t row_mark = row * marked->row_marks, beyond = feed->first_column % MR_JPEG_MARKS_MCUS;
     uint32_t number = row_mark + feed->first_column / MR_JPEG_MARKS_MCUS;
     uint32_t end_number = row_mark + feed->last_column / MR_JPEG_MARKS_MCUS + 1;
     uint64_t mcu = (uint64_t)row * feed->n_columns + (feed->first_column - beyond);
-    return start_at_mark(marked, scan, number, end_number, mcu) && mr_jpeg_scan_skip(scan, beyond);
+    return start_at_mark(marked, number, end_number, mcu) &&
+           mr_jpeg_scan_skip(&marked->scan, beyond);
 }
 
 static uint32_t take_mcus(void *state, uint32_t row, uint32_t column)
@@ -105,22 +103,10 @@ static uint32_t take_mcus(void *state, uint32_t row, uint32_t column)
     struct mr_jpeg_feed *feed = &marked->feed;
     uint32_t n = feed->last_column + 1 - column;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
-    feed->taken =
-        mr_scan_rows_take(&marked->rows, row, column - feed->first_column, n, feed->blocks);
-    if (!feed->taken)
+    if ((column == feed->first_column && !enter_row(marked, row)) ||
+        !mr_jpeg_scan_store(&marked->scan, n, feed->blocks))
         fail_marks(marked, "bytes");
     return n;
-}
-
-static void start_rows(struct marked *marked)
-{
-    const struct mr_jpeg_feed *feed = &marked->feed;
-    const struct mr_scan_rows_crop crop = {.first_row = feed->first_row,
-                                           .last_row = feed->last_row,
-                                           .n_mcus = feed->last_column + 1 - feed->first_column,
-                                           .enter = enter_row,
-                                           .state = marked};
-    mr_scan_rows_start(&marked->rows, marked->kernels, &marked->codes.mcu, &crop);
 }
 
 static const struct mr_jpeg_feed_source marked_rows = {.take = take_mcus};
@@ -144,7 +130,6 @@ static mr_status marked_create(const struct mr_codec_limits *limits, void **stat
 static void marked_destroy(void *state)
 {
     struct marked *marked = state;
-    mr_scan_rows_fini(&marked->rows);
     mr_jpeg_box_fini(&marked->file.box);
     free(marked);
 }
@@ -215,7 +200,6 @@ static void start_box(struct mr_jpeg_box *box)
     mr_jpeg_feed_start(&marked->feed, box);
     if (!check_marks(marked))
         fail_marks(marked, "image");
-    start_rows(marked);
     mr_jpeg_box_skip(box);
 }
 

@@ -55,7 +55,6 @@ mr_test(test_marks_damage SOURCES test_marks_damage.c marked_box.c packed_sample
         LIBS mr_transforms mr_base mr_test_images)
 mr_test(test_codec_scan SOURCES test_codec_scan.c scan_pair.c
     LIBS mr_transforms mr_base mr_test_images)
-mr_test(test_scan_rows SOURCES test_scan_rows.c LIBS mr_transforms mr_base mr_test_images)
 # Packed JPEGs have libjpeg's pixels with any of its inverse DCTs.
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)

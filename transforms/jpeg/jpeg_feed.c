@@ -70,7 +70,7 @@ static void transform_component(struct mr_jpeg_feed *feed, int c, uint32_t first
         uint32_t n_blocks = 0;
         for (uint32_t m = 0; m < n; m++)
             for (uint32_t x = 0; x < h; x++)
-                blocks[n_blocks++] = feed->taken[m * feed->n_blocks + first + y * h + x];
+                blocks[n_blocks++] = feed->blocks[m * feed->n_blocks + first + y * h + x];
         transform_blocks(feed, c, blocks, n_blocks < wide ? n_blocks : wide, plane + y * DCTSIZE,
                          at);
     }
@@ -80,7 +80,6 @@ static void transform_row(struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE pl
 {
     void *state = feed->box->cinfo.client_data;
     for (uint32_t column = feed->first_column, n; column <= feed->last_column; column += n) {
-        feed->taken = feed->blocks;
         n = feed->source->take(state, row, column);
         for (int c = 0, first = 0; c < feed->box->cinfo.num_components; c++) {
             transform_component(feed, c, (uint32_t)first, row, column, n, planes[c]);

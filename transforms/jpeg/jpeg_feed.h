@@ -17,9 +17,9 @@
 /* Called inside a step of the box, with the box's client_data. They may escape. */
 struct mr_jpeg_feed_source {
     /*
-     * Put MCUs of a row that the box needs into feed->blocks, or let feed->taken point to them,
-     * from a column on. Returns how many: at most MR_PACKED_TILE_MCUS, and none after last_column.
-     * Rows come in order, and so do the columns of a row.
+     * Put MCUs of a row that the box needs into feed->blocks, from a column on. Returns how many:
+     * at most MR_PACKED_TILE_MCUS, and none after last_column. Rows come in order, and so do the
+     * columns of a row.
      */
     uint32_t (*take)(void *state, uint32_t row, uint32_t column);
     /* libjpeg has read this row, whether the box needs it or not. NULL: not called. */
@@ -40,8 +40,7 @@ struct mr_jpeg_feed {
                             size_t at); /* of the kernels; NULL: libjpeg's own, block by block */
 
     /* the blocks from the source, MCU by MCU in the scan's order, each in natural order */
-    int16_t (*taken)[64];
-    _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* room for them */
+    _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64];
 };
 
 /* Was this compiled for a version of libjpeg whose internals it knows? */

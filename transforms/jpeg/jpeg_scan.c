@@ -188,7 +188,8 @@ const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan)
 
 /* MCUs. */
 
-uint32_t mr_jpeg_scan_prepare(struct mr_jpeg_scan *scan, uint64_t n)
+/* How many of the next n MCUs the kernels may decode now; 0: something is odd. */
+static uint32_t prepare(struct mr_jpeg_scan *scan, uint64_t n)
 {
     if (scan->restart > 0 && scan->n_left == 0 && !pass_restart(scan))
         return 0;
@@ -200,7 +201,8 @@ uint32_t mr_jpeg_scan_prepare(struct mr_jpeg_scan *scan, uint64_t n)
     return n < most ? (uint32_t)n : most;
 }
 
-bool mr_jpeg_scan_pass(struct mr_jpeg_scan *scan, uint32_t n)
+/* n MCUs are decoded; false: something is odd. */
+static bool pass(struct mr_jpeg_scan *scan, uint32_t n)
 {
     if (scan->restart > 0)
         scan->n_left -= n;
@@ -211,11 +213,11 @@ static bool run_mcus(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64
 {
     const struct mr_kernel_ops *kernels = scan->kernels;
     while (n > 0) {
-        uint32_t most = mr_jpeg_scan_prepare(scan, n), done = 0;
+        uint32_t most = prepare(scan, n), done = 0;
         if (most > 0)
             done = blocks ? kernels->scan_store(&scan->reader, scan->mcu, most, blocks)
                           : kernels->scan_skip(&scan->reader, scan->mcu, most);
-        if (done == 0 || !mr_jpeg_scan_pass(scan, done))
+        if (done == 0 || !pass(scan, done))
             return false;
         n -= done;
         blocks = blocks ? blocks + (size_t)done * scan->mcu->n_blocks : NULL;

@@ -112,12 +112,4 @@ const uint8_t *mr_jpeg_scan_find_end(struct mr_jpeg_scan *scan);
 bool mr_jpeg_scan_store(struct mr_jpeg_scan *scan, uint64_t n, int16_t (*blocks)[64]);
 bool mr_jpeg_scan_skip(struct mr_jpeg_scan *scan, uint64_t n);
 
-/*
- * For a caller that runs the kernels' loops itself. prepare(), before: how many of the next n MCUs
- * they may decode now; 0: something is odd. pass(), after: they have decoded n of them; false:
- * something is odd.
- */
-uint32_t mr_jpeg_scan_prepare(struct mr_jpeg_scan *scan, uint64_t n);
-bool mr_jpeg_scan_pass(struct mr_jpeg_scan *scan, uint32_t n);
-
 #endif

@@ -42,18 +42,6 @@ struct mr_scan_reader {
     int32_t before[4];   /* DC coefficients of each component's last block */
 };
 
-#define MR_SCAN_LANES 3 /* decoded in turn; measured: two gain less, four gain no more */
-
-/* One of several streams of a scan that are decoded in turn. */
-struct mr_scan_lane {
-    struct mr_scan_reader *reader;
-    /* where the current or the next block goes; its old content does not matter */
-    int16_t (*block)[64];
-    uint32_t n_mcus;             /* left, including the current one */
-    uint32_t index;              /* of the block in its MCU */
-    const struct mr_scan_ac *ac; /* of the block that the reader is in; NULL before an MCU */
-};
-
 /* Bits from base to the position. */
 static inline int64_t mr_scan_reader_position(const struct mr_scan_reader *reader,
                                               const uint8_t *base)

@@ -28,7 +28,6 @@
 struct mr_tensor_writer;
 struct mr_scan_reader;
 struct mr_scan_mcu;
-struct mr_scan_lane;
 struct mr_mix;
 
 /* A horizontal pass, prepared once for an image. */
@@ -124,14 +123,6 @@ struct mr_kernel_ops {
                            int16_t (*blocks)[64]);
     /* The same without storing blocks. */
     uint32_t (*scan_skip)(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
-    /*
-     * Decode the MCUs of n lanes, 1 to MR_SCAN_LANES, symbol by symbol in turn, until one lane has
-     * all its MCUs or its next MCU begins after its stop. No lane may be past its stop before.
-     * Returns that lane's number; the other lanes may be inside a block. Returns n where scan_store
-     * would return 0.
-     */
-    uint32_t (*scan_lanes)(struct mr_scan_lane *const *lanes, uint32_t n,
-                           const struct mr_scan_mcu *mcu);
 
     const struct mr_image_loops *image;
 };

@@ -282,6 +282,5 @@ const struct mr_kernel_ops mr_kernels_c = {
     .scan_clean = mr_scan_clean_c,
     .scan_store = mr_scan_store_c,
     .scan_skip = mr_scan_skip_c,
-    .scan_lanes = mr_scan_lanes_c,
     .image = &mr_image_loops_c,
 };

@@ -64,14 +64,10 @@ size_t mr_scan_clean_c(const uint8_t **from, const uint8_t *end, uint8_t *to, si
 uint32_t mr_scan_store_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
                          int16_t (*blocks)[64]);
 uint32_t mr_scan_skip_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
-uint32_t mr_scan_lanes_c(struct mr_scan_lane *const *lanes, uint32_t n,
-                         const struct mr_scan_mcu *mcu);
 uint32_t mr_scan_store_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu,
                             uint32_t n, int16_t (*blocks)[64]);
 uint32_t mr_scan_skip_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu,
                            uint32_t n);
-uint32_t mr_scan_lanes_avx2(struct mr_scan_lane *const *lanes, uint32_t n,
-                            const struct mr_scan_mcu *mcu);
 
 /* xxh3_avx2.c */
 uint64_t mr_xxh3_avx2(const void *bytes, size_t len);

@@ -558,6 +558,5 @@ const struct mr_kernel_ops mr_kernels_avx2 = {
     .scan_clean = mr_scan_clean_c,
     .scan_store = mr_scan_store_avx2,
     .scan_skip = mr_scan_skip_avx2,
-    .scan_lanes = mr_scan_lanes_avx2,
     .image = &mr_image_loops_avx2,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scans of JPEGs: clean bytes, and the loops over symbols for any machine. */
 #include "transforms/simd/kernels_simd.h"
-#include "transforms/simd/scan_lanes.h"
+#include "transforms/simd/scan_loops.h"
 
 #define STUFFED 0xff
 
@@ -36,10 +36,4 @@ uint32_t mr_scan_store_c(struct mr_scan_reader *reader, const struct mr_scan_mcu
 uint32_t mr_scan_skip_c(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n)
 {
     return run_mcus(reader, mcu, n, false, NULL);
-}
-
-uint32_t mr_scan_lanes_c(struct mr_scan_lane *const *lanes, uint32_t n,
-                         const struct mr_scan_mcu *mcu)
-{
-    return run_any_lanes(lanes, n, mcu);
 }
