@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,8 +31,8 @@ enum { N_SHARDS = 3, N_EACH = 40 };
 
 static char *folder;
 static struct mr_test_http *server;
-static enum mr_test_fault fault;
-static uint64_t one_in; /* so many answers are that fault; 0: none is */
+static _Atomic(enum mr_test_fault) fault;
+static _Atomic uint64_t one_in; /* so many answers are that fault; 0: none is */
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed: no request is answered */
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ enum { N = 12, BIG_BYTES = 100000, N_BIG = 130 };
 
 static char *folder;
 static struct mr_test_http *server;
-static enum mr_test_fault fault;
+static _Atomic(enum mr_test_fault) fault;
 
 static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
 {
