@@ -57,10 +57,15 @@ static enum mr_test_fault pick_fault(uint32_t i)
         MR_TEST_HTTP_GZIP,  MR_TEST_HTTP_RESET_EARLY, MR_TEST_HTTP_NO_CONTENT_RANGE,
         MR_TEST_HTTP_ERROR, MR_TEST_HTTP_RESET,       MR_TEST_HTTP_SHORT,
     };
+    /* each stall takes the time of one */
     static const enum mr_test_fault rare[] = {
-        MR_TEST_HTTP_BUSY,       MR_TEST_HTTP_FORBIDDEN,   MR_TEST_HTTP_STALL,
-        MR_TEST_HTTP_LOOP,       MR_TEST_HTTP_BUSY,        MR_TEST_HTTP_SILENT,
-        MR_TEST_HTTP_OTHER_ETAG, MR_TEST_HTTP_RETRY_AFTER, MR_TEST_HTTP_LATER,
+        MR_TEST_HTTP_BUSY,        MR_TEST_HTTP_FORBIDDEN,   MR_TEST_HTTP_STALL,
+        MR_TEST_HTTP_LOOP,        MR_TEST_HTTP_BUSY,        MR_TEST_HTTP_SILENT,
+        MR_TEST_HTTP_OTHER_ETAG,  MR_TEST_HTTP_RETRY_AFTER, MR_TEST_HTTP_LATER,
+        MR_TEST_HTTP_LOOP,        MR_TEST_HTTP_FORBIDDEN,   MR_TEST_HTTP_BUSY,
+        MR_TEST_HTTP_RETRY_AFTER, MR_TEST_HTTP_LATER,       MR_TEST_HTTP_OTHER_ETAG,
+        MR_TEST_HTTP_LOOP,        MR_TEST_HTTP_BUSY,        MR_TEST_HTTP_FORBIDDEN,
+        MR_TEST_HTTP_OTHER_ETAG,  MR_TEST_HTTP_LATER,       MR_TEST_HTTP_RETRY_AFTER,
     };
     if (i % 100 == 99)
         return rare[i / 100 % (sizeof rare / sizeof *rare)];
