@@ -48,7 +48,7 @@ static char *folder;
 static char cache[4200];
 static struct mr_test_http *server;
 static _Atomic(enum mr_test_fault) fault;
-static struct mr_test_http_request seen[MAX_SEEN]; /* since the last forget() */
+static struct mr_test_http_request seen[MAX_SEEN]; /* n_seen of them, since it was set to 0 */
 static char paths[MAX_SEEN][64];
 static _Atomic uint32_t n_seen;
 static bool verifies, stock; /* options of the loaders */
@@ -62,11 +62,6 @@ static enum mr_test_fault choose(void *user, const struct mr_test_http_request *
     snprintf(paths[i], sizeof *paths, "%s", request->path);
     n_seen = i + 1;
     return fault;
-}
-
-static void forget(void)
-{
-    n_seen = 0;
 }
 
 /* No range was requested twice. Checks of versions, of one byte, do not count. */
@@ -155,7 +150,7 @@ static int set_up(void **state)
         write_image(i, 50);
     fault = MR_TEST_HTTP_GOOD;
     verifies = stock = false;
-    forget();
+    n_seen = 0;
     server = mr_test_http_start(folder, choose, NULL);
     snprintf(cache, sizeof cache, "%s/cache", folder);
     return 0;
@@ -270,13 +265,13 @@ static void expect_requests(mr_dataset *remote, mr_dataset *local, mr_cache_form
     for (int w = 0; w < 2; w++) {
         mr_loader_options o = make_options(workers[w], form);
         empty_cache();
-        forget();
+        n_seen = 0;
         assert_int_equal(expect_epochs(remote, &o, 0, 1, digests), 0);
         expect_each_once(n);
         mr_cache_report report = count_cache(remote);
         assert_int_equal(report.n_filled, N);
         assert_int_equal(report.n_entries, N);
-        forget();
+        n_seen = 0;
         assert_int_equal(expect_epochs(remote, &o, 0, N_EPOCHS, digests), N_EPOCHS * N);
         expect_each_once(0);
         assert_in_range(n_seen, n_asked, 2 * n_asked); /* some are in flight for two epochs */
@@ -434,7 +429,7 @@ static void ranks_request_each_sample_once(void **state)
     enum { N_RANKS = 2, N_MEMBERS = N - (N + 4) / 5 };
     mr_dataset *remote = open_at(tar_spec, mr_test_http_url(server));
     mr_loader_options o = make_options(2, MR_CACHE_FORM_INDEX);
-    forget();
+    n_seen = 0;
     for (uint64_t e = 0; e < N_EPOCHS; e++) {
         mr_loader *loaders[N_RANKS];
         o.epoch = e;
@@ -608,7 +603,7 @@ static void another_query_finds_the_samples(void **state)
     expect_epochs(remote, &o, 0, 1, digests);
     mr_dataset_destroy(remote);
     remote = open_at("list:%s/renewed", folder);
-    forget();
+    n_seen = 0;
     assert_int_equal(expect_epochs(remote, &o, 0, 1, digests), N);
     expect_each_once(0);
     snprintf(command, sizeof command, "grep -rq secret '%s'", cache);
