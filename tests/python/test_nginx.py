@@ -22,7 +22,7 @@ NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "CURL_CA_BUNDLE",
 
 # Access to the folder: as the user who runs the tests, which nginx asks of root alone.
 CONFIGURATION = """{user}
-daemon off; pid nginx.pid; error_log stderr error; worker_processes 2;
+daemon off; pid nginx.pid; error_log stderr crit; worker_processes 2;
 events {{ worker_connections 256; }}
 http {{
   access_log off; client_body_temp_path t; proxy_temp_path t; fastcgi_temp_path t;
