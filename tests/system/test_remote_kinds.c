@@ -28,7 +28,7 @@ enum { N_IMAGES = 24, RECORD_BYTES = 3 * 24 * 24, N_RECORDS = 20, SPEC_BYTES = 1
 
 static char *folder;
 static struct mr_test_http *server;
-static enum mr_test_fault fault;
+static _Atomic enum mr_test_fault fault; /* read by the threads of the server */
 
 static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
 {
