@@ -36,7 +36,7 @@ enum {
     MAX_ERROR_BODY = 64 << 10, /* read to the end, so the connection can be used again */
     MAX_WAIT_MS = 1000,
     MAX_EVENTS = 64,
-    BUFFER_BYTES = 128 << 10,
+    BUFFER_BYTES = 64 << 10,
 };
 
 struct connection {
