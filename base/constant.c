@@ -95,6 +95,11 @@ static const struct {
     VALUE(MR_ORDER_KEYED),
     VALUE(MR_REPEAT_TORCHVISION),
     VALUE(MR_REPEAT_TIMM),
+    VALUE(MR_MIX_ORDER_EVEN),
+    VALUE(MR_MIX_ORDER_MEGATRON),
+    VALUE(MR_MIX_STOP_NONE),
+    VALUE(MR_MIX_STOP_FIRST),
+    VALUE(MR_MIX_STOP_ALL),
     SIZE(mr_sampler_options),
     /* loader.h */
     VALUE(MR_NO_WORKERS),

@@ -51,6 +51,7 @@ struct mr_sample_kind {
     uint32_t vocab;       /* ids are below it; 0: not known */
     uint32_t eod;         /* the id at the end of a document */
     uint32_t token_columns; /* of MR_TOKENS_... */
+    uint32_t sources;       /* 1: of a mixture, so a batch has a column of sources */
     struct mr_extra extra[MR_MAX_EXTRA];
 };
 

@@ -225,7 +225,7 @@ endforeach()
 foreach(document README.md CHANGELOG.md LICENSE SECURITY.md docs/batch.jpg docs/cache.md
         docs/choosing.md docs/design.md docs/detection.md docs/extending.md docs/formats.md
         docs/frameworks.md docs/gpu.md docs/install.md docs/pack-format.md docs/peers.md
-        docs/plug-in.md docs/python.md docs/recipes.md
+        docs/mixtures.md docs/plug-in.md docs/python.md docs/recipes.md
         docs/remote.md docs/speed.md docs/throughput.svg docs/tokens.md
         docs/training.md bench/METHOD.md ${mr_readmes})
   cmake_path(GET document PARENT_PATH folder)

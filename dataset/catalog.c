@@ -24,6 +24,7 @@ static const struct mr_catalog_ops *const schemes[] = {
     [MR_SCHEME_TAR] = &mr_catalog_tar_ops,
     [MR_SCHEME_TOKENS] = &mr_catalog_tokens_ops,
     [MR_SCHEME_DOCUMENTS] = &mr_catalog_documents_ops,
+    [MR_SCHEME_MIX] = &mr_catalog_mix_ops,
 };
 
 static const struct mr_catalog_ops *find_scheme(uint32_t scheme)
@@ -41,7 +42,7 @@ static mr_status attach_scheme(struct mr_catalog *catalog, int names_fd, mr_erro
     catalog->names = mr_catalog_region_section(catalog, MR_SECTION_NAMES);
     catalog->names_len = mr_catalog_region_len(catalog, MR_SECTION_NAMES);
     mr_status status = MR_OK;
-    if (ops->beside)
+    if (ops->beside && !catalog->beside)
         status = mr_catalog_region_map_beside(catalog, names_fd, ops->beside, error);
     if (status == MR_OK && ops->attach)
         status = ops->attach(catalog, error);
@@ -74,6 +75,26 @@ void mr_catalog_detach(struct mr_catalog *catalog)
     if (catalog->ops && catalog->ops->detach)
         catalog->ops->detach(catalog);
     mr_catalog_region_unmap(catalog);
+    free(catalog);
+}
+
+mr_status mr_catalog_attach_inside(const struct mr_catalog *inside, uint64_t region_len,
+                                   struct mr_catalog **catalog_out, mr_error *error)
+{
+    struct mr_catalog *catalog = malloc(sizeof *catalog);
+    if (!catalog)
+        return mr_error_memory(error, sizeof *catalog);
+    *catalog = *inside;
+    *catalog_out = catalog;
+    return mr_catalog_region_check(catalog->header, region_len, error) == MR_OK
+               ? attach_scheme(catalog, -1, error)
+               : MR_ERR_INVALID;
+}
+
+void mr_catalog_detach_inside(struct mr_catalog *catalog)
+{
+    if (catalog && catalog->ops && catalog->ops->detach)
+        catalog->ops->detach(catalog);
     free(catalog);
 }
 
@@ -116,6 +137,11 @@ uint64_t mr_catalog_n_files(const struct mr_catalog *catalog)
 {
     const struct mr_catalog_header *header = catalog->header;
     return header->n_files * (catalog->ops->loose_files ? 1 + header->kind.n_extra : 1);
+}
+
+uint64_t mr_catalog_n_loose_files(const struct mr_catalog *catalog)
+{
+    return catalog->ops->loose_files ? mr_catalog_n_files(catalog) : catalog->header->n_loose;
 }
 
 const char *mr_catalog_absolute_root(const struct mr_catalog *catalog)
@@ -296,7 +322,7 @@ void mr_catalog_describe_file(const struct mr_catalog *catalog, int64_t index, u
     char name[MR_CATALOG_DESCRIPTION - 32];
     if (catalog->ops->which) {
         catalog->ops->which(catalog, index, &file, which_out);
-    } else if (catalog->ops->loose_files) {
+    } else if (file < mr_catalog_n_loose_files(catalog)) {
         mr_catalog_region_name(catalog, index, file, "", name, sizeof name);
         snprintf(which_out, MR_CATALOG_DESCRIPTION, "%s (index %" PRId64 ")", name, index);
     } else {
@@ -328,10 +354,11 @@ mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void
     return catalog->ops->label(catalog, index, label_out, extent_out, error);
 }
 
-void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out)
+void mr_catalog_widen(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                      void *label_out)
 {
     assert(catalog->ops->widen);
-    catalog->ops->widen(catalog, bytes, label_out);
+    catalog->ops->widen(catalog, index, bytes, label_out);
 }
 
 mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,

@@ -45,6 +45,12 @@ int mr_catalog_root(const struct mr_catalog *catalog);
  */
 bool mr_catalog_loose_files(const struct mr_catalog *catalog);
 uint64_t mr_catalog_n_files(const struct mr_catalog *catalog);
+/* Files with lower numbers are opened for each read; readers keep the others open. */
+uint64_t mr_catalog_n_loose_files(const struct mr_catalog *catalog);
+/* Number of sources of a mixture; 0: not a mixture. */
+uint32_t mr_catalog_n_sources(const struct mr_catalog *catalog);
+/* The source of a sample of a mixture. */
+uint32_t mr_catalog_source_of(const struct mr_catalog *catalog, int64_t index);
 
 /* True if the samples are encoded images in ranges of files: the members of tar shards. */
 bool mr_catalog_has_members(const struct mr_catalog *catalog);
@@ -176,7 +182,8 @@ const struct mr_catalog_size *mr_catalog_stated_size(const struct mr_catalog *ca
  */
 mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
                            struct mr_extent *extent_out, mr_error *error);
-void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
+void mr_catalog_widen(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                      void *label_out);
 uint32_t mr_catalog_n_classes(const struct mr_catalog *catalog);
 const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i);
 /* The absolute path of the root; "" if it is not known. */

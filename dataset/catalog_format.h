@@ -35,6 +35,8 @@ enum mr_catalog_scheme {
     MR_SCHEME_DOCUMENTS = 7, /* rows of tokens cut from joined documents; DOCUMENTS, SHUFFLE and
                                 PLACES hold them; the index of Megatron-Core is mapped beside the
                                 catalog, with record.part_len[0] sequences */
+    MR_SCHEME_MIX = 8,       /* the samples of several catalogs; SOURCES describes them, EXTRA holds
+                                them */
 };
 
 enum mr_catalog_section {
@@ -53,7 +55,8 @@ enum mr_catalog_section {
     MR_SECTION_MEMBERS,  /* struct mr_catalog_member, by sample */
     MR_SECTION_EXTRA,    /* struct mr_catalog_extra: kind.n_extra for each sample. In a catalog of a
                             folder: NUL-terminated texts, the absolute path of the folder and the
-                            suffix of each member. In a catalog of a list: bytes of members */
+                            suffix of each member. In a catalog of a list: bytes of members.
+                            In that of a mixture: whole catalogs and the files beside them */
     MR_SECTION_SIZES, /* struct mr_catalog_size, by sample; empty if no annotation states sizes */
     MR_SECTION_VERSIONS,  /* struct mr_object_version, by file: of remote files that must not change
                              while the catalog is used */
@@ -61,6 +64,7 @@ enum mr_catalog_section {
     MR_SECTION_DOCUMENTS, /* u32: the joined documents, as numbers of sequences in the index */
     MR_SECTION_SHUFFLE,   /* u32, by sample: the row that it is */
     MR_SECTION_PLACES,    /* struct mr_token_place of every MR_TOKEN_STEP-th row */
+    MR_SECTION_SOURCES,   /* struct mr_catalog_source, of a mixture */
     MR_CATALOG_N_SECTIONS
 };
 
@@ -101,6 +105,21 @@ struct mr_catalog_extra {
     uint64_t len; /* 0: the sample does not have this member */
 };
 
+enum { MR_CATALOG_MAX_SOURCES = 100 };
+
+/* A source of a mixture. Offsets are in the section EXTRA. */
+struct mr_catalog_source {
+    uint64_t first_sample;
+    uint64_t first_file;
+    uint64_t n_files;
+    uint64_t is_loose; /* 1: its files are opened for each read */
+    uint64_t region_off;
+    uint64_t region_len;
+    uint64_t beside_off;
+    uint64_t beside_len;
+    double weight; /* as it was given, above 0 */
+};
+
 /* The size of an image as its annotation states it; zeros: not stated. */
 struct mr_catalog_size {
     uint32_t width;
@@ -136,6 +155,8 @@ struct mr_catalog_header {
     uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
     uint64_t may_lack;         /* 1, in a catalog of a list: the file of a member may be missing */
     uint64_t is_remote;        /* 1: the root is a URL, or a file's path is one */
+    uint64_t n_loose;          /* in a mixture: the files below this number are opened for each
+                                  read */
     uint64_t no_index;         /* 1: nothing may be kept of the dataset: index=none */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;

@@ -83,7 +83,8 @@ struct mr_catalog_ops {
     mr_status (*label)(const struct mr_catalog *catalog, int64_t index, void *label_out,
                        struct mr_extent *extent_out, mr_error *error);
     /* NULL: label never returns MR_PENDING. */
-    void (*widen)(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
+    void (*widen)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                  void *label_out);
     /* NULL: all bytes are data. */
     mr_status (*split)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                        size_t len, const uint8_t *label, const uint8_t **data_out,
@@ -107,5 +108,15 @@ extern const struct mr_catalog_ops mr_catalog_pack_ops;
 extern const struct mr_catalog_ops mr_catalog_tar_ops;
 extern const struct mr_catalog_ops mr_catalog_tokens_ops;
 extern const struct mr_catalog_ops mr_catalog_documents_ops;
+extern const struct mr_catalog_ops mr_catalog_mix_ops;
+
+/*
+ * Attach a catalog that is within another. inside: its header (region_len bytes), the bytes beside
+ * it and the root. The memory and the root stay the other catalog's. Detach it with
+ * mr_catalog_detach_inside(); NULL does nothing.
+ */
+mr_status mr_catalog_attach_inside(const struct mr_catalog *inside, uint64_t region_len,
+                                   struct mr_catalog **catalog_out, mr_error *error);
+void mr_catalog_detach_inside(struct mr_catalog *catalog);
 
 #endif

@@ -70,8 +70,10 @@ static void record_name(const struct mr_catalog *catalog, int64_t index, char *n
     mr_catalog_region_name(catalog, index, file, suffix, name_out, size);
 }
 
-static void widen_label(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out)
+static void widen_label(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                        void *label_out)
 {
+    (void)index;
     const struct mr_catalog_record *record = &catalog->header->record;
     if (!record->widen) {
         memcpy(label_out, bytes, record->label_len);
@@ -120,7 +122,7 @@ static mr_status split_record(const struct mr_catalog *catalog, int64_t index, c
     if (record->label_len == 0)
         memset(label_out, 0, catalog->header->kind.label_bytes);
     else
-        widen_label(catalog,
+        widen_label(catalog, index,
                     label ? label + (record->label_at - record->part_len[0])
                           : bytes + record->label_at,
                     label_out);

@@ -62,7 +62,8 @@ bool mr_catalog_region_is_sound(const struct mr_catalog *catalog)
         mr_catalog_region_len(catalog, MR_SECTION_ABSOLUTE) == 0)
         return false;
     uint64_t n_steps = header->n_files / MR_CATALOG_STEP + (header->n_files % MR_CATALOG_STEP != 0);
-    if (mr_catalog_region_len(catalog, MR_SECTION_INDEX) / sizeof(uint64_t) < n_steps)
+    if (header->scheme != MR_SCHEME_MIX && /* whose files have their names in its sources */
+        mr_catalog_region_len(catalog, MR_SECTION_INDEX) / sizeof(uint64_t) < n_steps)
         return false;
     return ends_with_nul(catalog, MR_SECTION_NAMES);
 }
@@ -88,6 +89,16 @@ static mr_status map_file(int fd, const char *what, const void **map_out, uint64
     return MR_OK;
 }
 
+mr_status mr_catalog_region_check(const struct mr_catalog_header *header, uint64_t len,
+                                  mr_error *error)
+{
+    if (header_is_sound(header, len))
+        return MR_OK;
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "the dataset's catalog of %" PRIu64 " bytes was not made by this build",
+                        len);
+}
+
 mr_status mr_catalog_region_map(struct mr_catalog *catalog, int fd, mr_error *error)
 {
     const void *map = NULL;
@@ -95,14 +106,12 @@ mr_status mr_catalog_region_map(struct mr_catalog *catalog, int fd, mr_error *er
     mr_status status = map_file(fd, "the dataset's catalog", &map, &len, error);
     if (status < 0)
         return status;
-    if (!header_is_sound(map, len)) {
+    status = mr_catalog_region_check(map, len, error);
+    if (status == MR_OK)
+        catalog->header = map;
+    else
         munmap((void *)map, len);
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "the dataset's catalog of %" PRIu64 " bytes was not made by this build",
-                            len);
-    }
-    catalog->header = map;
-    return MR_OK;
+    return status;
 }
 
 mr_status mr_catalog_region_map_beside(struct mr_catalog *catalog, int fd, const char *what,

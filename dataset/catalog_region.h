@@ -10,6 +10,9 @@
 
 /* Map the region, check its header and set catalog->header. On failure nothing is mapped. */
 mr_status mr_catalog_region_map(struct mr_catalog *catalog, int fd, mr_error *error);
+/* MR_ERR_INVALID if these bytes are not a region of this build. */
+mr_status mr_catalog_region_check(const struct mr_catalog_header *header, uint64_t len,
+                                  mr_error *error);
 /*
  * Map the file beside the region. It must be at least as long as when the dataset was opened. what:
  * its name in messages.

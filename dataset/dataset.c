@@ -324,7 +324,7 @@ static mr_status read_label(const mr_dataset *dataset, int64_t index,
         status = mr_object_read(object, extent->offset, bytes, extent->len, error);
         mr_object_close(object);
         if (status == MR_OK)
-            mr_catalog_widen(dataset->catalog, bytes, label_out);
+            mr_catalog_widen(dataset->catalog, index, bytes, label_out);
         return status;
     }
     if (status == MR_PENDING)
@@ -340,7 +340,7 @@ static mr_status read_label(const mr_dataset *dataset, int64_t index,
         mr_catalog_name(dataset->catalog, index, name, sizeof name);
         return mr_error_set(error, MR_ERR_IO, "%s: the file ends before the label", name);
     }
-    mr_catalog_widen(dataset->catalog, bytes, label_out);
+    mr_catalog_widen(dataset->catalog, index, bytes, label_out);
     return MR_OK;
 }
 

@@ -13,7 +13,7 @@ struct mr_extent {
 #define MR_LEN_UNKNOWN UINT64_MAX
 /* Between two pieces of a sample; private to the scheme. */
 struct mr_piece_walk {
-    int64_t index;
+    int64_t index; /* for mixtures, which set it */
     uint64_t document;
     uint64_t offset; /* elements before the next piece in its document */
     uint64_t n_left; /* elements of the sample */

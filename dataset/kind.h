@@ -29,6 +29,7 @@ struct mr_kind {
     const char *name;
     bool many_paths;    /* commas separate several paths */
     bool raw_paths;     /* paths still contain %XX; the kind calls mr_spec_decode() */
+    bool whole;         /* the rest of the text is the path: it may have ? and & */
     bool remote;        /* a path may be a URL */
     const char *advice; /* what to do instead of naming a URL; NULL: as with an unknown scheme */
     mr_kind_open_fn *open;

@@ -10,6 +10,7 @@
 #include "dataset/annotations/yolo.h"
 #include "dataset/imagefolder.h"
 #include "dataset/list.h"
+#include "dataset/mix_open.h"
 #include "dataset/pack_open.h"
 #include "dataset/ranges.h"
 #include "dataset/records.h"
@@ -33,5 +34,6 @@ const struct mr_kind mr_kinds[] = {
     {.name = "voc", .remote = true, .open = mr_voc_open},
     {.name = "yolo", .remote = true, .open = mr_yolo_open},
     {.name = "tokens", .many_paths = true, .open = mr_tokens_open},
+    {.name = "mix", .raw_paths = true, .whole = true, .open = mr_mix_open},
     {.name = NULL},
 };

@@ -211,7 +211,7 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
     reader->options = *options;
     if (reader->options.patience_ms == 0)
         reader->options.patience_ms = PATIENCE_MS;
-    reader->n_loose = mr_catalog_loose_files(catalog) ? mr_catalog_n_files(catalog) : 0;
+    reader->n_loose = mr_catalog_n_loose_files(catalog);
     /* the image, its marks or the label, the members; versions */
     reader->max_parts = 2 + mr_catalog_kind(catalog)->n_extra;
     if (mr_catalog_is_remote(catalog))

@@ -132,6 +132,7 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
 static char *parse_kind(char *text, const struct mr_kind *kinds, struct mr_spec *spec)
 {
     char *colon = strchr(text, ':');
+    spec->table = kinds;
     for (size_t i = 0; colon && kinds[i].name; i++) {
         if (strlen(kinds[i].name) == (size_t)(colon - text) &&
             mr_word_begins(text, kinds[i].name)) {
@@ -152,7 +153,9 @@ mr_status mr_spec_parse(const char *text, const struct mr_kind *kinds, struct mr
     if (!spec.text)
         return mr_error_memory(error, strlen(text) + 1);
     char *rest = parse_kind(spec.text, kinds, &spec);
-    char *path = strsep(&rest, "?");
+    char *path = spec.kind->whole ? rest : strsep(&rest, "?");
+    if (spec.kind->whole)
+        rest = NULL;
     mr_status status = parse_paths(path, spec.kind->many_paths, &spec, error);
     if (status == MR_OK && rest)
         status = parse_keys(rest, &spec, error);

@@ -20,7 +20,8 @@ struct mr_spec {
     struct mr_spec_key *keys;
     size_t n_keys;
     char *text;                  /* holds all strings above */
-    const struct mr_kind *kinds; /* the known kinds, for messages; NULL if the text names one */
+    const struct mr_kind *table; /* the known kinds */
+    const struct mr_kind *kinds; /* the same, for messages; NULL if the text names one */
 };
 
 /*

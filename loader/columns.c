@@ -174,6 +174,8 @@ mr_status mr_columns_declare(const struct mr_host *host, const struct mr_plan *p
     add_tokens(plan, columns_out);
     if (kind->boxes)
         add_boxes(host->options.max_boxes, columns_out);
+    if (kind->sources)
+        mr_columns_add(columns_out, "source", MR_I32, 0, NULL);
     uint32_t first_extra = columns_out->n;
     for (uint32_t k = 0; k < kind->n_extra; k++)
         if (mr_plan_member_use(plan, k) == MR_MEMBER_BYTES)

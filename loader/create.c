@@ -6,6 +6,7 @@
  * worker starts, so workers find work at once. The slab's pages are reserved while workers start,
  * by the thread that page-locks them or by a thread for that alone.
  */
+#include <assert.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/packed_image.h"
 #include "base/thread.h"
+#include "dataset/catalog_mix.h"
 #include "dataset/dataset.h"
 #include "dataset/file_cache.h"
 #include "dataset/remote/stores/credentials.h"
@@ -86,12 +88,36 @@ static mr_status make_host(const mr_loader_options *options, struct mr_host **ho
     return status == MR_OK ? copy_weights(host, error) : status;
 }
 
+/* NULL if the dataset is not a mixture. */
+static mr_status make_mixture(const mr_loader_options *o, const mr_dataset *dataset,
+                              struct mr_mixture **mixture_out, mr_error *error)
+{
+    static_assert((int)MR_CATALOG_MAX_SOURCES <= (int)MR_MIXTURE_MAX, "all sources fit");
+    struct mr_mixture_source sources[MR_MIXTURE_MAX];
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    uint32_t n = catalog ? mr_catalog_n_sources(catalog) : 0;
+    *mixture_out = NULL;
+    for (uint32_t k = 0; k < n; k++)
+        sources[k] = (struct mr_mixture_source){
+            .n = (uint64_t)mr_catalog_count(mr_catalog_mix_catalog(catalog, k)),
+            .weight = mr_catalog_mix_source(catalog, k)->weight};
+    struct mr_mixture_options options = {.sources = sources,
+                                         .n_sources = n,
+                                         .mix_order = o->mix_order,
+                                         .stop = o->mix_stop,
+                                         .order = o->order,
+                                         .no_shuffle = o->no_shuffle,
+                                         .seed = o->seed,
+                                         .n_samples = o->mix_samples};
+    return n > 0 ? mr_mixture_create(&options, mixture_out, error) : MR_OK;
+}
+
 static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const struct mr_plan *plan,
                               mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     int64_t n_samples = mr_dataset_n_samples(dataset);
-    struct mr_groups *groups;
+    struct mr_sampler_parts parts = {0};
     host->has_next_epoch = o->num_workers != MR_NO_WORKERS;
     host->sampler_options = (mr_sampler_options){.struct_size = sizeof(mr_sampler_options),
                                                  .n_samples = n_samples,
@@ -110,10 +136,13 @@ static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const s
                                                  .weights = o->weights,
                                                  .weight_values = o->weight_values,
                                                  .n_weight_values = o->n_weight_values};
-    mr_status status = mr_aspect_groups_make(dataset, plan->use_exif, o, &groups, error);
+    mr_status status = mr_aspect_groups_make(dataset, plan->use_exif, o, &parts.groups, error);
     if (status == MR_OK)
-        status = mr_sampler_create_grouped(&host->sampler_options, groups, &host->sampler, error);
-    mr_groups_unref(groups);
+        status = make_mixture(o, dataset, &parts.mixture, error);
+    if (status == MR_OK)
+        status = mr_sampler_create_with(&host->sampler_options, &parts, &host->sampler, error);
+    mr_groups_unref(parts.groups);
+    mr_mixture_unref(parts.mixture);
     host->options.weight_values = NULL; /* the sampler has its own copy */
     host->options.n_weight_values = 0;
     return status;

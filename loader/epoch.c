@@ -61,17 +61,24 @@ static mr_status take_sampler(struct mr_host *host, const struct mr_epoch_start 
     return mr_sampler_set_epoch(host->sampler, start->epoch, error);
 }
 
+/* A saved position may have changed what follows in a mixture. */
+static bool changes_mixture(const struct mr_host *host, const struct mr_epoch_start *start)
+{
+    return start->restored && mr_sampler_mixture(host->sampler);
+}
+
 /* Is the loader at just this start, with nothing returned yet? */
 static bool is_at_start(const struct mr_host *host, const struct mr_epoch_start *start)
 {
-    return !start->indices && !host->own_order && start->skip == 0 && start->epoch == host->epoch &&
-           host->n_returned == 0;
+    return !changes_mixture(host, start) && !start->indices && !host->own_order &&
+           start->skip == 0 && start->epoch == host->epoch && host->n_returned == 0;
 }
 
 /* Do the batches that were published in advance belong to this start? */
 static bool was_published_ahead(const struct mr_host *host, const struct mr_epoch_start *start)
 {
-    return !start->indices && start->skip == 0 && host->pub_next && start->epoch == host->epoch + 1;
+    return !changes_mixture(host, start) && !start->indices && start->skip == 0 && host->pub_next &&
+           start->epoch == host->epoch + 1;
 }
 
 mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start, mr_error *error)

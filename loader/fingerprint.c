@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "dataset/catalog_mix.h"
 #include "dataset/dataset.h"
 #include "dataset/file.h"
 #include "dataset/pack_index.h"
@@ -212,6 +213,20 @@ static void add_pack(struct mr_digest *digest, const struct mr_catalog *catalog)
     }
 }
 
+/* The sizes and weights of a mixture's sources, and what makes their order. */
+static void add_mixture(struct mr_digest *digest, const struct mr_catalog *catalog,
+                        const mr_loader_options *o)
+{
+    uint32_t n = catalog ? mr_catalog_n_sources(catalog) : 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct mr_catalog_source *source = mr_catalog_mix_source(catalog, k);
+        mr_digest_add_u64(digest, source->first_sample);
+        mr_digest_add(digest, &source->weight, sizeof source->weight);
+    }
+    const uint64_t words[] = {o->mix_order, o->mix_stop, o->mix_samples};
+    mr_digest_add(digest, words, n > 0 ? sizeof words : 0);
+}
+
 static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
 {
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
@@ -336,5 +351,6 @@ uint64_t mr_loader_fingerprint(const mr_loader *loader)
     add_transform(&digest, loader->host);
     add_options(&digest, &loader->host->options);
     add_draws(&digest, loader->host);
+    add_mixture(&digest, mr_dataset_catalog(loader->dataset), &loader->host->options);
     return mr_digest_end(&digest, is_complete);
 }

@@ -403,8 +403,11 @@ void mr_loader_cancel(mr_loader *loader)
 
 size_t mr_loader_state_size(const mr_loader *loader)
 {
-    static_assert(sizeof(struct mr_position) <= MR_LOADER_STATE_MAX, "a position fits");
-    return loader ? sizeof(struct mr_position) : 0;
+    static_assert(sizeof(struct mr_position) + MR_MIXTURE_MAX * sizeof(struct mr_mixture_count) <=
+                      MR_LOADER_STATE_MAX,
+                  "a position fits");
+    const struct mr_catalog *catalog = loader ? mr_dataset_catalog(loader->dataset) : NULL;
+    return loader ? mr_position_size(catalog ? mr_catalog_n_sources(catalog) : 0) : 0;
 }
 
 mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size, size_t *len_out)
@@ -412,24 +415,27 @@ mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size, size_t
     if (!loader || !state_out || !len_out)
         return MR_ERR_INVALID;
     struct mr_host *host = loader->host;
-    struct mr_position position;
+    union {
+        struct mr_position position;
+        uint8_t bytes[MR_LOADER_STATE_MAX];
+    } saved;
+    size_t len = mr_loader_state_size(loader);
     if (host->pid != getpid())
         return refuse_fork(loader);
-    if (size < sizeof position)
+    if (size < len)
         return mr_error_set(&loader->error, MR_ERR_INVALID,
-                            "a saved position has %zu bytes, and there is room for %zu",
-                            sizeof position, size);
+                            "a saved position has %zu bytes, and there is room for %zu", len, size);
     pthread_mutex_lock(&host->lock);
     bool own_order = host->own_order;
     if (!own_order)
         mr_position_save(host->sampler, host->options.batch_size, host->options.drop_last,
-                         host->n_returned, &position);
+                         host->n_returned, &saved.position);
     pthread_mutex_unlock(&host->lock);
     if (own_order)
         return mr_error_set(&loader->error, MR_ERR_UNSUPPORTED,
                             "the position in the caller's own order cannot be saved");
-    memcpy(state_out, &position, sizeof position);
-    *len_out = sizeof position;
+    memcpy(state_out, saved.bytes, len);
+    *len_out = len;
     return MR_OK;
 }
 

@@ -52,6 +52,10 @@ static const struct mr_option_word forms[] = {{"auto", MR_CACHE_FORM_AUTO},
                                               {"index", MR_CACHE_FORM_INDEX},
                                               {"dct", MR_CACHE_FORM_DCT},
                                               {NULL, 0}};
+static const struct mr_option_word mix_orders[] = {
+    {"even", MR_MIX_ORDER_EVEN}, {"megatron", MR_MIX_ORDER_MEGATRON}, {NULL, 0}};
+static const struct mr_option_word mix_stops[] = {
+    {"none", MR_MIX_STOP_NONE}, {"first", MR_MIX_STOP_FIRST}, {"all", MR_MIX_STOP_ALL}, {NULL, 0}};
 static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL, 0}};
 
 const struct mr_option mr_option_table[] = {
@@ -118,6 +122,9 @@ const struct mr_option mr_option_table[] = {
     {OPTION(aspect_ratio_groups), .lo = 1, .hi = 100},
     {OPTION(retry_ms), .lo = 1, .hi = 86400000, .standard = 30000},
     {OPTION(connections), .lo = 1, .hi = 4096, .standard = 64},
+    {OPTION(mix_order), .words = mix_orders},
+    {OPTION(mix_stop), .words = mix_stops},
+    {OPTION(mix_samples), .lo = 1, .hi = UINT64_C(1) << 40},
 };
 enum { N_OPTIONS = sizeof mr_option_table / sizeof *mr_option_table };
 const size_t mr_option_table_n = N_OPTIONS;

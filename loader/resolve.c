@@ -80,6 +80,28 @@ static mr_status resolve_start(mr_loader_options *o, bool has_callbacks, mr_erro
     return MR_OK;
 }
 
+/* Ranks of a mixture take slices: with a periodic order of sources, turns would not mix. */
+static mr_status resolve_mixture(mr_loader_options *o, bool is_mixture, mr_error *error)
+{
+    const char *option = o->mix_order != 0     ? "mix_order"
+                         : o->mix_stop != 0    ? "mix_stop"
+                         : o->mix_samples != 0 ? "mix_samples"
+                                               : NULL;
+    const char *excluded = o->repeat != 0                    ? "repeat"
+                           : o->weights || o->weight_values  ? "weights of samples"
+                           : o->aspect_ratio_groups != 0     ? "aspect_ratio_groups"
+                           : o->cache && o->cache[0] != '\0' ? "a cache"
+                                                             : NULL;
+    if (!is_mixture && option)
+        return mr_error_set(error, MR_ERR_INVALID, "%s needs a mixture, a dataset mix:...", option);
+    if (is_mixture && excluded)
+        return mr_error_set(error, MR_ERR_INVALID, "a mixture and %s exclude each other", excluded);
+    if (o->mix_stop != 0 && o->mix_samples != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "mix_stop and mix_samples exclude each other");
+    o->rank_slices |= is_mixture;
+    return MR_OK;
+}
+
 static mr_status check_affinity(const mr_loader_options *o, mr_error *error)
 {
     if (o->affinity != MR_AFFINITY_LIST)
@@ -115,6 +137,8 @@ mr_status mr_resolve_options(const mr_loader_options *options, const mr_dataset 
         status = check_sampling(o, error);
     if (status == MR_OK)
         status = resolve_start(o, has_callbacks, error);
+    if (status == MR_OK)
+        status = resolve_mixture(o, catalog && mr_catalog_n_sources(catalog) > 0, error);
     if (status == MR_OK)
         status = check_affinity(o, error);
     if (status == MR_OK && o->pad_channels != 0 && o->finish_on_host)

@@ -408,6 +408,9 @@ mr_status mr_dataset_pack(const mr_dataset *dataset, const char *dir,
     mr_status status = mr_pack_job_begin(&packing.job, dataset, options, report_out, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
+    if (status == MR_OK && packing.job.kind->sources)
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED,
+                              "a mixture is not packed as one: pack each of its sources");
     if (status == MR_OK && packing.job.kind->boxes && (o->max_side > 0 || o->resize > 0))
         status = mr_error_set(error, MR_ERR_INVALID,
                               "images with boxes are packed with their own sizes: max_side and "

@@ -19,6 +19,12 @@
 static_assert(sizeof(struct mr_position) == 80, "it has no holes, and its form is saved");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a saved position is little-endian");
 
+/* A position with all sources that it can have. */
+union any_position {
+    struct mr_position position;
+    uint8_t bytes[sizeof(struct mr_position) + MR_MIXTURE_MAX * sizeof(struct mr_mixture_count)];
+};
+
 enum {
     NO_SHUFFLE = 1,
     DROP_LAST = 2,
@@ -29,25 +35,33 @@ enum {
     NO_REPLACEMENT = 256,
     TIMM = 512,
     GROUPS = 1024,
-    ALL_FLAGS = 2047,
+    MIXTURE = 2048,
+    MEGATRON = 4096,
+    ALL_FLAGS = 8191,
     REPEAT_SHIFT = 16 /* repeat has the upper half */
 };
 
 static uint32_t compute_check(const struct mr_position *position)
 {
     size_t from = offsetof(struct mr_position, flags);
-    return (uint32_t)crc32(0, (const unsigned char *)position + from,
-                           (uInt)(sizeof *position - from));
+    return (uint32_t)crc32(0, (const unsigned char *)position + from, (uInt)(position->len - from));
+}
+
+size_t mr_position_size(uint32_t n_sources)
+{
+    return sizeof(struct mr_position) + n_sources * sizeof(struct mr_mixture_count);
 }
 
 static uint32_t make_flags(const mr_sampler *sampler, bool drop_last, bool ended)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
+    const struct mr_mixture *mixture = mr_sampler_mixture(sampler);
     return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
            (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT |
            (ended ? ENDED : 0u) | (options->weights || options->weight_values ? WEIGHTS : 0u) |
            (options->no_replacement ? NO_REPLACEMENT : 0u) |
-           (mr_sampler_has_groups(sampler) ? GROUPS : 0u) |
+           (mr_sampler_has_groups(sampler) ? GROUPS : 0u) | (mixture ? MIXTURE : 0u) |
+           (mixture && mr_mixture_is_megatron(mixture) ? MEGATRON : 0u) |
            (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
            options->repeat << REPEAT_SHIFT;
 }
@@ -61,10 +75,12 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
     bool ended = batches >= steps;
     uint64_t used = (ended ? steps : batches) * batch_size * options->world_size;
     uint64_t length = mr_sampler_order_length(sampler);
+    struct mr_mixture *mixture = mr_sampler_mixture(sampler);
+    uint32_t n_sources = mixture ? mr_mixture_n_sources(mixture) : 0;
     *position_out = (struct mr_position){
         .magic = MR_POSITION_MAGIC,
-        .version = MR_POSITION_VERSION,
-        .len = sizeof *position_out,
+        .version = mixture ? MR_POSITION_MIXED : MR_POSITION_VERSION,
+        .len = (uint32_t)mr_position_size(n_sources),
         .flags = make_flags(sampler, drop_last, ended),
         .seed = options->seed,
         .epoch = options->epoch,
@@ -75,35 +91,45 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
         .batch_size = batch_size,
         .rank = options->rank,
         .digest = mr_sampler_digest(sampler),
+        .n_sources = n_sources,
     };
+    if (mixture) /* after its end an epoch's last samples, too, are behind */
+        mr_mixture_save(mixture, options->epoch, ended ? length : position_out->used[0],
+                        position_out->sources);
     position_out->check = compute_check(position_out);
 }
 
 /* Load a position from bytes that may be cut, altered, or something else. */
-static mr_status load_position(const void *bytes, size_t len, struct mr_position *position,
+static mr_status load_position(const void *bytes, size_t len, union any_position *any,
                                mr_error *error)
 {
-    *position = (struct mr_position){0};
-    memcpy(position, bytes, len < sizeof *position ? len : sizeof *position);
+    const struct mr_position *position = &any->position;
+    memset(any, 0, sizeof *any);
+    memcpy(any, bytes, len < sizeof *any ? len : sizeof *any);
     if (len < offsetof(struct mr_position, check) || position->magic != MR_POSITION_MAGIC)
         return mr_error_set(error, MR_ERR_INVALID,
                             "these %zu bytes are not a saved position: they begin with 0x%08x, "
                             "not 0x%08x",
                             len, position->magic, MR_POSITION_MAGIC);
-    if (position->version != MR_POSITION_VERSION)
+    bool is_mixed = position->version == MR_POSITION_MIXED;
+    if (position->version != MR_POSITION_VERSION && !is_mixed)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the saved position has version %u, this library reads version %d",
-                            position->version, MR_POSITION_VERSION);
-    if (len != position->len || len != sizeof *position)
+                            "the saved position has version %u, this library reads versions %d and "
+                            "%d",
+                            position->version, MR_POSITION_VERSION, MR_POSITION_MIXED);
+    uint32_t n_sources = position->n_sources <= MR_MIXTURE_MAX ? position->n_sources : 0;
+    size_t size = mr_position_size(is_mixed ? n_sources : 0);
+    if (len != position->len || len != size)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the saved position has %zu bytes, not %u; was it cut?", len,
-                            position->len == len ? (uint32_t)sizeof *position : position->len);
+                            position->len == len ? (uint32_t)size : position->len);
     bool has_weights = (position->flags & WEIGHTS) != 0,
          has_digest = has_weights || (position->flags & GROUPS);
     uint64_t repeat = position->flags >> REPEAT_SHIFT,
-             longest = position->n_samples * (repeat ? repeat : 1);
+             longest = is_mixed ? UINT64_MAX : position->n_samples * (repeat ? repeat : 1);
     if (position->check != compute_check(position) || has_digest != (position->digest != 0) ||
-        (position->flags & 0xffff) > ALL_FLAGS || position->n_used != 1 || position->reserved ||
+        (position->flags & 0xffff) > ALL_FLAGS || position->n_used != 1 ||
+        is_mixed != (position->n_sources > 0) || is_mixed != ((position->flags & MIXTURE) != 0) ||
         (!has_weights && position->used[0] > longest))
         return mr_error_set(error, MR_ERR_INVALID,
                             "the saved position was altered: its checksum is 0x%08x, not 0x%08x",
@@ -140,6 +166,10 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
         return mr_error_set(
             error, MR_ERR_INVALID, "the position was saved %s weights, this loader is %s them",
             saved & WEIGHTS ? "with" : "without", mine & WEIGHTS ? "with" : "without");
+    if (differ & MIXTURE)
+        return mr_error_set(
+            error, MR_ERR_INVALID, "the position was saved %s a mixture, this loader is %s one",
+            saved & MIXTURE ? "with" : "without", mine & MIXTURE ? "with" : "without");
     if (differ & GROUPS)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved %s groups of samples, this loader is %s them",
@@ -169,7 +199,8 @@ static mr_status compare_options(const struct mr_position *position, const mr_sa
                                  bool drop_last, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    if (position->n_samples != (uint64_t)options->n_samples)
+    bool is_mixed = (position->flags & MIXTURE) && mr_sampler_mixture(sampler);
+    if (position->n_samples != (uint64_t)options->n_samples && !is_mixed)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with %" PRIu64
                             " samples, this loader has %" PRId64,
@@ -182,13 +213,23 @@ static mr_status compare_options(const struct mr_position *position, const mr_sa
     return compare_flags(position->flags, make_flags(sampler, drop_last, false), error);
 }
 
+/* Set the mixture to the saved counts. What was the end of its epoch is the start of the next. */
+static mr_status restore_mixture(const struct mr_position *position, struct mr_mixture *mixture,
+                                 bool ended, uint32_t flags, mr_error *error)
+{
+    return mr_mixture_restore(mixture, position->epoch + ended, ended ? 0 : position->used[0],
+                              position->sources, position->n_sources,
+                              ((position->flags ^ flags) & MEGATRON) == 0, error);
+}
+
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
                               uint32_t batch_size, bool drop_last, uint64_t *epoch_out,
                               uint64_t *batches_out, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    struct mr_position position;
-    mr_status status = load_position(bytes, len, &position, error);
+    union any_position any;
+    mr_status status = load_position(bytes, len, &any, error);
+    const struct mr_position position = any.position;
     if (status == MR_OK)
         status = compare_options(&position, sampler, drop_last, error);
     if (status != MR_OK)
@@ -216,6 +257,14 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
             "%" PRIu64
             " samples were used, which is not a multiple of world_size %u x batch_size %u",
             position.used[0], options->world_size, batch_size);
+    struct mr_mixture *mixture = mr_sampler_mixture(sampler);
+    if (mixture) {
+        ended = ended || position.used[0] >= mr_mixture_length(mixture);
+        status = restore_mixture(&any.position, mixture, ended,
+                                 make_flags(sampler, drop_last, false), error);
+        if (status != MR_OK)
+            return status;
+    }
     *epoch_out = position.epoch;
     *batches_out =
         ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position.used[0] / step;

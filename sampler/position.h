@@ -6,35 +6,43 @@
 #ifndef SAMPLER_POSITION_H
 #define SAMPLER_POSITION_H
 
+#include "sampler/mixture.h"
+
 #include <millrace/sampler.h>
 
 /* The position of a loader, as it is saved: little-endian. */
 struct mr_position {
     uint32_t magic;   /* MR_POSITION_MAGIC */
-    uint32_t version; /* MR_POSITION_VERSION */
+    uint32_t version; /* MR_POSITION_VERSION, or MR_POSITION_MIXED with sources */
     uint32_t len;     /* of the whole position, in bytes */
     uint32_t check;   /* CRC-32 of the bytes after it */
     uint32_t flags;   /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch has
                          ended, 7 weights, 8 no_replacement, 9 repeat is timm's, 10 groups,
-                         16-31 repeat */
+                         11 mixture, 12 in Megatron's order, 16-31 repeat */
     uint32_t world_size;
     uint32_t batch_size;
     uint32_t rank; /* not read by the library */
     uint64_t seed;
     uint64_t epoch;
     uint64_t n_samples;
-    uint64_t digest; /* of weights, n_draws and groups; 0 without weights and groups */
-    uint32_t n_used; /* number of entries of used: 1, since a loader has one dataset */
-    uint32_t reserved;
-    uint64_t used[1]; /* samples that all ranks together have used in this epoch */
+    uint64_t digest;    /* of weights, n_draws and groups; 0 without weights and groups */
+    uint32_t n_used;    /* number of entries of used: 1, since a loader has one dataset */
+    uint32_t n_sources; /* of a mixture; otherwise 0 */
+    uint64_t used[1];   /* samples that all ranks together have used in this epoch */
+    struct mr_mixture_count sources[];
 };
 #define MR_POSITION_MAGIC 0x5350524du /* "MRPS" */
 #define MR_POSITION_VERSION 1
+#define MR_POSITION_MIXED 2
+
+/* Bytes of a position with so many sources. */
+size_t mr_position_size(uint32_t n_sources);
 
 /*
  * Fill in the position after `batches` batches of batch_size of this sampler's epoch. The position
  * is the same on all ranks except for `rank`. The sampler must not have an order of the caller's
- * (assert).
+ * (assert). position_out has room for mr_position_size() of its mixture's
+ * sources.
  */
 void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last,
                       uint64_t batches, struct mr_position *position_out);
@@ -54,7 +62,8 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
  * the last full round of W follow the new W: another number is padded (pad) or left out (drop). A
  * position saved at the end of an epoch is restored at its end with any W and B. With groups W and
  * B must be the same, because groups are made from each rank's part of the order. The order (torch,
- * keyed) must be the saved one only if samples are shuffled.
+ * keyed) must be the saved one only if samples are shuffled. The sampler's mixture, if it has one,
+ * is set to the saved counts (mr_mixture_restore()), in which weights and sources may have changed.
  */
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
                               uint32_t batch_size, bool drop_last, uint64_t *epoch_out,

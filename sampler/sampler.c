@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 enum { REPEAT_ROUND = 256, MAX_REPEAT = 65535, FILLED_UP = 1 << 24 };
-enum source { SEQUENTIAL, KEYED, DRAWN, TABLE_U32, TABLE_U64 };
+enum source { SEQUENTIAL, KEYED, DRAWN, MIXED, TABLE_U32, TABLE_U64 };
 
 struct mr_sampler {
     mr_sampler_options options; /* resolved */
@@ -38,8 +38,8 @@ struct mr_sampler {
                                    sorted by groups; otherwise NULL */
     bool has_own_order;         /* the order is the caller's */
     struct mr_weights *weights; /* or NULL */
-    struct mr_groups *groups;   /* or NULL */
-    struct mr_drawn drawn;      /* with weights; not freed while an order of the caller's is used */
+    struct mr_sampler_parts parts;
+    struct mr_drawn drawn; /* with weights; not freed while an order of the caller's is used */
     struct mr_keyed keyed;
 };
 
@@ -111,7 +111,7 @@ static bool has_weights(const mr_sampler_options *options)
 static uint64_t order_length(const mr_sampler_options *options)
 {
     uint64_t n = (uint64_t)options->n_samples;
-    if (has_weights(options))
+    if (has_weights(options) || options->n_draws != 0) /* or a mixture */
         return options->n_draws;
     return options->repeat != 0 ? n * options->repeat : n;
 }
@@ -158,7 +158,7 @@ static uint64_t global_position(const mr_sampler *sampler, uint64_t p)
     uint64_t at = sampler->options.rank_slices != 0
                       ? sliced_position(&sampler->options, p)
                       : sampler->options.rank + p * sampler->options.world_size;
-    return at < n ? at : at % n;
+    return at < n || sampler->parts.mixture ? at : at % n;
 }
 
 /* The position in the permutation of all samples of position p of this rank. */
@@ -275,8 +275,8 @@ static mr_status take_positions(const mr_sampler *from, const uint64_t *position
 static mr_status sort_by_groups(const mr_sampler *sampler, struct order *order, mr_error *error)
 {
     mr_sampler from = *sampler; /* with that order */
-    struct order sorted = {.length = order->length / sampler->groups->batch_size *
-                                     sampler->groups->batch_size};
+    struct order sorted = {.length = order->length / sampler->parts.groups->batch_size *
+                                     sampler->parts.groups->batch_size};
     from.source = order->source;
     from.table = order->table;
     from.occurrences = NULL;
@@ -285,9 +285,10 @@ static mr_status sort_by_groups(const mr_sampler *sampler, struct order *order, 
     uint64_t *positions = allocate_table(sorted.length, sizeof *positions, error);
     mr_status status = ids && positions ? MR_OK : MR_ERR_NO_MEMORY;
     for (uint64_t p = 0; status == MR_OK && p < from.length; p++)
-        ids[p] = sampler->groups->ids[mr_sampler_at(&from, (int64_t)p)];
+        ids[p] = sampler->parts.groups->ids[mr_sampler_at(&from, (int64_t)p)];
     if (status == MR_OK)
-        status = mr_groups_sort(ids, from.length, sampler->groups->batch_size, positions, error);
+        status =
+            mr_groups_sort(ids, from.length, sampler->parts.groups->batch_size, positions, error);
     if (status == MR_OK)
         status = take_positions(&from, positions, &sorted, error);
     free(ids);
@@ -305,7 +306,10 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
     struct order order = {.source = SEQUENTIAL, .length = shard_length(options, options->rank)};
     mr_status status = MR_OK;
 
-    if (sampler->weights) {
+    if (sampler->parts.mixture) {
+        order.source = MIXED;
+        status = mr_mixture_check_epoch(sampler->parts.mixture, epoch, error);
+    } else if (sampler->weights) {
         order.source = DRAWN;
         status = mr_drawn_fill(&sampler->drawn, sampler->weights, options->seed + epoch, error);
     } else if (!options->no_shuffle && options->order == MR_ORDER_KEYED) {
@@ -317,7 +321,7 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
             make_torch_table(sampler, order.source, order.length, options->seed + epoch, error);
         status = order.table ? MR_OK : MR_ERR_NO_MEMORY;
     }
-    if (status == MR_OK && sampler->groups)
+    if (status == MR_OK && sampler->parts.groups)
         status = sort_by_groups(sampler, &order, error);
     if (status != MR_OK) {
         free(order.table);
@@ -364,16 +368,18 @@ static mr_status load_weights(const mr_sampler_options *options, struct mr_weigh
                               (unsigned long long)options->n_draws, (unsigned long long)limit);
 }
 
-/* weights and groups may be NULL; the sampler takes a reference of them. */
+/* weights may be NULL; the sampler takes a reference of it. */
 static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights,
-                              struct mr_groups *groups, mr_sampler **sampler_out, mr_error *error)
+                              const struct mr_sampler_parts *parts, mr_sampler **sampler_out,
+                              mr_error *error)
 {
     mr_sampler *sampler = calloc(1, sizeof *sampler);
     if (!sampler)
         return mr_error_memory(error, sizeof *sampler);
     sampler->options = *options;
     sampler->weights = weights ? mr_weights_ref(weights) : NULL;
-    sampler->groups = groups ? mr_groups_ref(groups) : NULL;
+    sampler->parts.groups = parts->groups ? mr_groups_ref(parts->groups) : NULL;
+    sampler->parts.mixture = parts->mixture ? mr_mixture_ref(parts->mixture) : NULL;
     mr_status status = weights ? allocate_drawn(sampler, error) : MR_OK;
     if (status == MR_OK)
         status = build_order(sampler, options->epoch, error);
@@ -387,11 +393,13 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
 mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out,
                             mr_error *error)
 {
-    return mr_sampler_create_grouped(options, NULL, sampler_out, error);
+    const struct mr_sampler_parts none = {0};
+    return mr_sampler_create_with(options, &none, sampler_out, error);
 }
 
-mr_status mr_sampler_create_grouped(const mr_sampler_options *options, struct mr_groups *groups,
-                                    mr_sampler **sampler_out, mr_error *error)
+mr_status mr_sampler_create_with(const mr_sampler_options *options,
+                                 const struct mr_sampler_parts *parts, mr_sampler **sampler_out,
+                                 mr_error *error)
 {
     if (!sampler_out)
         return mr_error_set(error, MR_ERR_INVALID, "sampler_out is NULL");
@@ -409,11 +417,16 @@ mr_status mr_sampler_create_grouped(const mr_sampler_options *options, struct mr
     status = check_options(&resolved, error);
     if (status == MR_OK && has_weights(&resolved) && resolved.n_draws == 0)
         resolved.n_draws = (uint64_t)resolved.n_samples;
+    if (status == MR_OK && parts->mixture && (resolved.repeat != 0 || has_weights(&resolved)))
+        status = mr_error_set(error, MR_ERR_INVALID, "a mixture and %s exclude each other",
+                              resolved.repeat != 0 ? "repeat" : "weights of samples");
+    if (status == MR_OK && parts->mixture)
+        resolved.n_draws = mr_mixture_length(parts->mixture);
     struct mr_weights *weights = NULL;
     if (status == MR_OK && has_weights(&resolved))
         status = load_weights(&resolved, &weights, error);
     if (status == MR_OK)
-        status = make_sampler(&resolved, weights, groups, sampler_out, error);
+        status = make_sampler(&resolved, weights, parts, sampler_out, error);
     mr_weights_unref(weights);
     return status;
 }
@@ -424,7 +437,7 @@ mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_samp
     mr_sampler_options options = like->options;
     *sampler_out = NULL;
     options.epoch = epoch;
-    return make_sampler(&options, like->weights, like->groups, sampler_out, error);
+    return make_sampler(&options, like->weights, &like->parts, sampler_out, error);
 }
 
 void mr_sampler_destroy(mr_sampler *sampler)
@@ -435,7 +448,8 @@ void mr_sampler_destroy(mr_sampler *sampler)
     free(sampler->occurrences);
     mr_drawn_free(&sampler->drawn);
     mr_weights_unref(sampler->weights);
-    mr_groups_unref(sampler->groups);
+    mr_groups_unref(sampler->parts.groups);
+    mr_mixture_unref(sampler->parts.mixture);
     free(sampler);
 }
 
@@ -509,7 +523,12 @@ bool mr_sampler_has_order(const mr_sampler *sampler)
 
 bool mr_sampler_has_groups(const mr_sampler *sampler)
 {
-    return sampler->groups != NULL;
+    return sampler->parts.groups != NULL;
+}
+
+struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler)
+{
+    return sampler->parts.mixture;
 }
 
 const mr_sampler_options *mr_sampler_resolved(const mr_sampler *sampler)
@@ -524,13 +543,16 @@ int64_t mr_sampler_length(const mr_sampler *sampler)
 
 int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position)
 {
-    uint64_t p = (uint64_t)position;
+    uint64_t p = (uint64_t)position, pass;
     if (!sampler || p >= sampler->length)
         return MR_NO_INDEX;
     switch (sampler->source) {
     case SEQUENTIAL: return (int64_t)sample_position(sampler, p);
     case KEYED: return (int64_t)mr_keyed_at(&sampler->keyed, sample_position(sampler, p));
     case DRAWN: return sampler->drawn.indices[p];
+    case MIXED:
+        return mr_mixture_at(sampler->parts.mixture, sampler->options.epoch,
+                             global_position(sampler, p), &pass);
     case TABLE_U32:
     case TABLE_U64: return (int64_t)read_table(sampler->source, sampler->table, p);
     }
@@ -546,6 +568,12 @@ uint32_t mr_sampler_occurrence(const mr_sampler *sampler, int64_t position)
         return sampler->occurrences[p];
     if (sampler->drawn.occurrences)
         return sampler->drawn.occurrences[p];
+    if (sampler->source == MIXED) {
+        uint64_t pass;
+        mr_mixture_at(sampler->parts.mixture, sampler->options.epoch, global_position(sampler, p),
+                      &pass);
+        return (uint32_t)pass;
+    }
     return sampler->options.repeat != 0
                ? (uint32_t)(global_position(sampler, p) % sampler->options.repeat)
                : 0;
@@ -558,12 +586,12 @@ uint64_t mr_sampler_order_length(const mr_sampler *sampler)
 
 uint64_t mr_sampler_digest(const mr_sampler *sampler)
 {
-    if (!sampler->weights && !sampler->groups)
+    if (!sampler->weights && !sampler->parts.groups)
         return 0;
     const uint64_t words[] = {sampler->weights ? sampler->weights->digest : 0,
                               sampler->options.n_draws,
-                              sampler->groups ? sampler->groups->digest : 0};
-    uint64_t digest = mr_xxh3(words, sampler->groups ? sizeof words : 2 * sizeof *words);
+                              sampler->parts.groups ? sampler->parts.groups->digest : 0};
+    uint64_t digest = mr_xxh3(words, sampler->parts.groups ? sizeof words : 2 * sizeof *words);
     return digest != 0 ? digest : 1;
 }
 
@@ -583,5 +611,5 @@ uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool d
 uint64_t mr_sampler_own_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
     return count_steps(shard_length(&sampler->options, 0), batch_size,
-                       drop_last || sampler->groups);
+                       drop_last || sampler->parts.groups);
 }

@@ -8,17 +8,31 @@
 #define SAMPLER_SAMPLER_H
 
 #include "sampler/groups.h"
+#include "sampler/mixture.h"
 
 #include <millrace/sampler.h>
 
-/*
- * mr_sampler_create() of an order that is sorted into batches of one group (groups.h), with one id
- * for each sample. Such an order has whole batches only, as many on every rank. groups may be NULL;
- * the sampler takes a reference. Not with MR_TAIL_EXACT.
- */
-mr_status mr_sampler_create_grouped(const mr_sampler_options *options, struct mr_groups *groups,
-                                    mr_sampler **sampler_out, mr_error *error);
+/* What an order may have beside its options. The sampler takes references. NULL: none. */
+struct mr_sampler_parts {
+    /*
+     * The order is sorted into batches of one group (groups.h), with one id for each sample. It has
+     * whole batches only, as many on every rank. Not with MR_TAIL_EXACT.
+     */
+    struct mr_groups *groups;
+    /*
+     * The order is that of a mixture. Not with groups, repeat and weights. Padding takes positions
+     * beyond the epoch's end.
+     */
+    struct mr_mixture *mixture;
+};
+
+/* mr_sampler_create() of an order with these parts. */
+mr_status mr_sampler_create_with(const mr_sampler_options *options,
+                                 const struct mr_sampler_parts *parts, mr_sampler **sampler_out,
+                                 mr_error *error);
 bool mr_sampler_has_groups(const mr_sampler *sampler);
+/* NULL: the order is not that of a mixture. */
+struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler);
 
 /*
  * Use an order of the caller's for an epoch: n indices of this rank, copied, each checked against

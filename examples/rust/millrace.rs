@@ -120,6 +120,9 @@ pub struct mr_loader_options {
     pub aspect_ratio_groups: u32,
     pub retry_ms: u32,
     pub connections: u32,
+    pub mix_order: u32,
+    pub mix_stop: u32,
+    pub mix_samples: u64,
 }
 
 #[link(name = "millrace")]
@@ -203,7 +206,7 @@ fn bindgen_test_layout_mr_loader_options() {
     let it = ::std::mem::MaybeUninit::<mr_loader_options>::uninit();
     let ptr = it.as_ptr();
     let at = |field: *const u8| field as usize - ptr as usize;
-    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 288usize);
+    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 304usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).struct_size) }.cast()), 0usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).batch_size) }.cast()), 8usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).dtype) }.cast()), 12usize);
@@ -269,4 +272,7 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).aspect_ratio_groups) }.cast()), 276usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).retry_ms) }.cast()), 280usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).connections) }.cast()), 284usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).mix_order) }.cast()), 288usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).mix_stop) }.cast()), 292usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).mix_samples) }.cast()), 296usize);
 }

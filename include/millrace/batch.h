@@ -47,6 +47,9 @@
  * is 0 after normalize, and 255 in masks. "image.shape" has the sizes before padding. A row whose
  * mask is 0 is all padding.
  *
+ * A mixture has "source" (i32 [N]): the number of the source that the row's index belongs to, from
+ * 0. Sources of nested mixtures are counted one after the other.
+ *
  * A dataset with boxes has four arrays with row_offsets, and four with these offsets: "boxes" (f32:
  * x1, y1, x2, y2 of each box in pixels of its image), "box_label" (i64), "box_area" (f32, as the
  * annotation states it, or of its box) and "box_crowd" (u8). Each has the boxes of all rows, one

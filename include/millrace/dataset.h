@@ -65,6 +65,9 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&keep=SUFFIX:BYTES,...&classes=FILE&index=]
  *                          images in tar files, as WebDataset writes them; names of shards may have
  *                          {000..099} and *
+ *   mix:W*(SPEC)|W*(SPEC)...
+ *                          several datasets by weights (docs/mixtures.md); indices count the
+ *                          samples of the first, then of the second, ...
  *   pack:DIR               a pack, as mr_dataset_pack() and `millrace pack` write it
  *                          (docs/pack-format.md)
  *

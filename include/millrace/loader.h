@@ -221,6 +221,12 @@ typedef struct mr_loader_options {
                              again, 1 to 86 400 000; 0 means 30 000. time_limit_ms comes on top */
     uint32_t connections; /* to servers, of all workers together, 1 to 4096; 0 means 64. Divided
                              equally; each worker has at least one */
+
+    /* Mixtures, the datasets mix:... (docs/mixtures.md) */
+    uint32_t mix_order;   /* an mr_mix_order; default: MR_MIX_ORDER_EVEN */
+    uint32_t mix_stop;    /* an mr_mix_stop; default: MR_MIX_STOP_NONE, an epoch without end */
+    uint64_t mix_samples; /* samples of an epoch, over all ranks, instead of mix_stop; up to 2^40;
+                             0: mix_stop decides */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16

@@ -43,6 +43,20 @@ typedef enum mr_repeat_form {
                                   n_samples / world_size places, rounded up */
 } mr_repeat_form;
 
+/** How the sources of a mixture follow each other: see docs/mixtures.md. */
+typedef enum mr_mix_order {
+    MR_MIX_ORDER_EVEN = 0,    /* default: at every position each source has been drawn weight x
+                                 position times, to less than one sample (Tijdeman 1980) */
+    MR_MIX_ORDER_MEGATRON = 1 /* Megatron-Core's build_blending_indices() */
+} mr_mix_order;
+
+/** Where an epoch of a mixture ends. */
+typedef enum mr_mix_stop {
+    MR_MIX_STOP_NONE = 0,  /* default: never (after 2^40 samples) */
+    MR_MIX_STOP_FIRST = 1, /* when the first source is used up */
+    MR_MIX_STOP_ALL = 2    /* when every source was used up; the others go round */
+} mr_mix_stop;
+
 /** Options of mr_sampler_create(). */
 typedef struct mr_sampler_options {
     size_t struct_size;

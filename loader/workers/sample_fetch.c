@@ -109,3 +109,11 @@ mr_status mr_sample_fetch_run(const struct mr_sample_source *source,
     return mr_plan_runner_run_packed(source->runner, &fetched->packed, fetched->bytes, fetched->len,
                                      fetched->offset, &draws, out, report_out, error);
 }
+
+void mr_sample_fetch_source(const struct mr_catalog *catalog, const struct mr_sample_job *job,
+                            uint32_t column, int64_t index)
+{
+    if (column != MR_NO_COLUMN)
+        *(int32_t *)mr_slot_row(&job->view, column, job->place) =
+            (int32_t)mr_catalog_source_of(catalog, index);
+}

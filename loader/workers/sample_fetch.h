@@ -59,4 +59,8 @@ mr_status mr_sample_fetch_run(const struct mr_sample_source *source,
  */
 void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 
+/* Store the source of an index of a mixture in the job's row. column: MR_NO_COLUMN does nothing. */
+void mr_sample_fetch_source(const struct mr_catalog *catalog, const struct mr_sample_job *job,
+                            uint32_t column, int64_t index);
+
 #endif

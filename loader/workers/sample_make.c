@@ -33,6 +33,7 @@ struct mr_sample_maker {
                                      MR_NO_COLUMN */
     bool has_pictures;            /* of views or crops: */
     struct mr_view_out outs[MR_MAX_VIEWS];
+    uint32_t source_column;   /* MR_NO_COLUMN without a mixture */
     uint32_t first_box;       /* column of the boxes, which those of their values follow */
     struct mr_box_list boxes; /* of the sample in progress */
 };
@@ -63,6 +64,9 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     for (uint32_t k = 0; k < plan->kind.n_extra; k++)
         maker->first_extra -= mr_plan_member_use(plan, k) == MR_MEMBER_BYTES;
     find_masks(maker);
+    maker->source_column = plan->kind.sources
+                               ? mr_columns_find(&maker->control->layout.columns, "source")
+                               : MR_NO_COLUMN;
     maker->first_box =
         plan->kind.boxes ? mr_columns_find(&maker->control->layout.columns, "boxes") : MR_NO_COLUMN;
     const struct mr_view *view = &plan->view;
@@ -422,11 +426,10 @@ static mr_status make_from_read(struct mr_sample_maker *maker, const struct mr_s
 
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
 {
-    struct mr_reader_options options = {
-        .kind = MR_READER_PREAD,
-        .depth = 1,
-        .retry_ms = maker->job.shared.control->options.retry_ms,
-        .other_files = mr_sample_make_files(maker)};
+    struct mr_reader_options options = {.kind = MR_READER_PREAD,
+                                        .depth = 1,
+                                        .retry_ms = maker->job.shared.control->options.retry_ms,
+                                        .other_files = mr_sample_make_files(maker)};
     return maker->spare ? MR_OK
                         : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }
@@ -602,14 +605,17 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
     for (uint32_t i = MR_COLUMN_IMAGE; i < columns->n; i++)
         if (columns->column[i].writer == MR_WRITER_SAMPLE)
             fill_hole(&job->view, i, job->place);
+    mr_sample_fetch_source(maker->job.catalog, job, maker->source_column,
+                           atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed));
     if (job->view.erases)
         memset(mr_slot_erases(&job->view, job->place), 0,
                job->view.layout->n_erases * sizeof *job->view.erases);
     atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
 }
 
-static void finish_sample(const struct mr_sample_job *job)
+static void finish_sample(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
+    mr_sample_fetch_source(maker->job.catalog, job, maker->source_column, job->index);
     *mr_slot_index(&job->view, job->place) = job->index;
     *mr_slot_mask(&job->view, job->place) = 1;
     atomic_store_explicit(&job->view.outcome[job->place], MR_OUTCOME_GOOD, memory_order_relaxed);
@@ -624,7 +630,7 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
         tried = true;
         mr_status status = try_candidate(maker, job, read, &error);
         if (status == MR_OK) {
-            finish_sample(job);
+            finish_sample(maker, job);
             return true;
         }
         mr_slot_record(&job->view, job->place, &error);

@@ -106,3 +106,6 @@ class LoaderOptions(TypedDict, total=False):
     aspect_ratio_groups: int | None
     retry_ms: int | None
     connections: int | None
+    mix_order: Literal["even", "megatron"] | None
+    mix_stop: Literal["none", "first", "all"] | None
+    mix_samples: int | None

@@ -69,12 +69,13 @@ static uint64_t sort_slowly(const int64_t *order, uint64_t n, const uint8_t *ids
 static mr_sampler *make_sampler(const mr_sampler_options *o, const uint8_t *ids, uint32_t size)
 {
     mr_sampler *sampler;
-    struct mr_groups *groups = NULL;
+    struct mr_sampler_parts parts = {0};
     mr_error error;
     if (ids)
-        assert_ok(mr_groups_create(ids, (uint64_t)o->n_samples, size, &groups, &error), &error);
-    assert_ok(mr_sampler_create_grouped(o, groups, &sampler, &error), &error);
-    mr_groups_unref(groups);
+        assert_ok(mr_groups_create(ids, (uint64_t)o->n_samples, size, &parts.groups, &error),
+                  &error);
+    assert_ok(mr_sampler_create_with(o, &parts, &sampler, &error), &error);
+    mr_groups_unref(parts.groups);
     return sampler;
 }
 

@@ -248,7 +248,7 @@ static void missing_and_altered_bytes_are_noticed(void **state)
             mr_position_restore(bytes, sizeof good, sampler, 32, false, &epoch, &batches, &error),
             MR_ERR_INVALID);
         assert_words(error.text, bit < 32   ? "not a saved position"
-                                 : bit < 64 ? "this library reads version 1"
+                                 : bit < 64 ? "this library reads versions 1 and 2"
                                  : bit < 96 ? "was it cut?"
                                             : "was altered");
     }
