@@ -19,6 +19,7 @@
 #include "base/shared_memory.h"
 #include "dataset/file.h"
 #include "dataset/remote/object.h"
+#include "dataset/remote/url.h"
 
 #define CATALOG_NAME "the dataset's catalog"
 
@@ -150,6 +151,22 @@ mr_status mr_catalog_builder_versions(struct mr_catalog_builder *builder, const 
     if (status == MR_OK)
         status = mr_object_versions(paths, n, (void *)(versions->data + versions->len), error);
     versions->len += status == MR_OK ? len : 0;
+    return status;
+}
+
+mr_status mr_catalog_builder_find_versions(struct mr_catalog_builder *builder, char *const *paths,
+                                           size_t n, mr_error *error)
+{
+    struct mr_bytes all = {0};
+    mr_status status = MR_OK;
+    bool has_url = false;
+    for (size_t i = 0; status == MR_OK && i < n; i++) {
+        has_url |= mr_url_is(paths[i]);
+        status = mr_bytes_append(&all, paths[i], strlen(paths[i]) + 1, error);
+    }
+    if (status == MR_OK && has_url)
+        status = mr_catalog_builder_versions(builder, (const char *)all.data, n, error);
+    mr_bytes_fini(&all);
     return status;
 }
 

@@ -49,6 +49,9 @@ mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char
  */
 mr_status mr_catalog_builder_versions(struct mr_catalog_builder *builder, const char *paths,
                                       size_t n, mr_error *error);
+/* The same for all files, in their order, if any of the paths is a URL; otherwise nothing. */
+mr_status mr_catalog_builder_find_versions(struct mr_catalog_builder *builder, char *const *paths,
+                                           size_t n, mr_error *error);
 
 /*
  * Write the sections and seal the region. Ownership: the caller closes *fd_out and still calls

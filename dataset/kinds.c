@@ -33,7 +33,7 @@ const struct mr_kind mr_kinds[] = {
     {.name = "coco", .remote = true, .open = mr_coco_open},
     {.name = "voc", .remote = true, .open = mr_voc_open},
     {.name = "yolo", .remote = true, .open = mr_yolo_open},
-    {.name = "tokens", .many_paths = true, .open = mr_tokens_open},
+    {.name = "tokens", .many_paths = true, .remote = true, .open = mr_tokens_open},
     {.name = "mix", .raw_paths = true, .whole = true, .open = mr_mix_open},
     {.name = NULL},
 };

@@ -282,24 +282,6 @@ static mr_status finish_catalog(struct mr_catalog_builder *builder,
     return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);
 }
 
-/* Append the versions of all files if any of them is at a URL. */
-static mr_status find_versions(const struct mr_spec *spec, struct mr_catalog_builder *builder,
-                               mr_error *error)
-{
-    struct mr_bytes paths = {0};
-    mr_status status = MR_OK;
-    bool has_url = false;
-    for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
-        has_url |= mr_url_is(spec->paths[i]);
-        status = mr_bytes_append(&paths, spec->paths[i], strlen(spec->paths[i]) + 1, error);
-    }
-    if (status == MR_OK && has_url)
-        status =
-            mr_catalog_builder_versions(builder, (const char *)paths.data, spec->n_paths, error);
-    mr_bytes_fini(&paths);
-    return status;
-}
-
 static mr_status build_records(const struct mr_spec *spec, const struct mr_record_layout *layout,
                                int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder,
                                mr_error *error)
@@ -310,7 +292,7 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
     if (status == MR_OK)
         status = mr_catalog_builder_root(builder, "", absolute, error);
     if (status == MR_OK)
-        status = find_versions(spec, builder, error);
+        status = mr_catalog_builder_find_versions(builder, spec->paths, spec->n_paths, error);
     const struct mr_object_version *versions =
         (const void *)builder->sections[MR_SECTION_VERSIONS].data;
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "base/regular_file.h"
+#include "dataset/remote/object.h"
+#include "dataset/remote/url.h"
 #include "dataset/tokens/megatron_index.h"
 
 enum { LLMC_HEADER = 1024, N_WORDS = 3 };
@@ -90,46 +92,75 @@ static mr_status open_raw(const char *shown, uint64_t size, mr_dtype dtype,
     return MR_OK;
 }
 
-static mr_status open_by_header(const char *shown, int fd, uint64_t size, mr_dtype dtype,
-                                struct mr_token_file *file, mr_error *error)
+union head {
+    char bytes[N_WORDS * sizeof(uint32_t)];
+    uint32_t words[N_WORDS];
+};
+
+/* n: bytes of the head that the file has. */
+static mr_status open_by_head(const char *shown, union head *head, size_t n, uint64_t size,
+                              mr_dtype dtype, struct mr_token_file *file, mr_error *error)
 {
-    union {
-        char bytes[N_WORDS * sizeof(uint32_t)];
-        uint32_t words[N_WORDS];
-    } head = {{0}};
-    ssize_t n = pread(fd, head.bytes, sizeof head, 0);
-    if (n < 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "%s", shown);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (dtype == MR_DTYPE_DEFAULT && (size_t)n >= refused[i].len &&
-            memcmp(head.bytes, refused[i].bytes, refused[i].len) == 0)
+        if (dtype == MR_DTYPE_DEFAULT && n >= refused[i].len &&
+            memcmp(head->bytes, refused[i].bytes, refused[i].len) == 0)
             return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s %s", shown, refused[i].what);
     for (size_t i = 0; i < N_WORDS; i++)
-        head.words[i] = le32toh(head.words[i]);
-    for (size_t i = 0; n == sizeof head && i < sizeof llmc / sizeof *llmc; i++)
-        if (head.words[0] == llmc[i].magic)
-            return open_llmc(shown, head.words, i, size, file, error);
+        head->words[i] = le32toh(head->words[i]);
+    for (size_t i = 0; n == sizeof *head && i < sizeof llmc / sizeof *llmc; i++)
+        if (head->words[0] == llmc[i].magic)
+            return open_llmc(shown, head->words, i, size, file, error);
     return open_raw(shown, size, dtype, file, error);
 }
 
-mr_status mr_token_file_open(int root, const char *path, const char *shown, mr_dtype dtype,
-                             struct mr_token_file *file_out, mr_error *error)
+static mr_status open_remote(const char *url, const struct mr_object_version *version,
+                             const char *shown, mr_dtype dtype, struct mr_token_file *file,
+                             mr_error *error)
+{
+    union head head = {{0}};
+    struct mr_object *object;
+    size_t n = version->size < sizeof head ? (size_t)version->size : sizeof head;
+    mr_status status = mr_object_open(url, version, &object, error);
+    if (status != MR_OK)
+        return status;
+    status = mr_object_read(object, 0, &head, n, error);
+    mr_object_close(object);
+    return status == MR_OK ? open_by_head(shown, &head, n, version->size, dtype, file, error)
+                           : status;
+}
+
+static mr_status open_local(int root, const char *path, mr_dtype dtype, struct mr_token_file *file,
+                            mr_error *error)
 {
     struct stat st;
     struct mr_megatron_index index;
+    union head head = {{0}};
     int fd = mr_regular_file_open(root, path, O_RDONLY, &st);
     if (fd < 0)
-        return mr_regular_file_fail(error, -fd, "%s", shown);
-    *file_out = (struct mr_token_file){0};
-    mr_status status = mr_megatron_index_open(root, path, shown, &index, error);
+        return mr_regular_file_fail(error, -fd, "%s", path);
+    mr_status status = mr_megatron_index_open(root, path, path, &index, error);
     if (status == MR_OK) {
-        status = mr_megatron_index_check(&index, shown, (uint64_t)st.st_size, error);
-        *file_out = (struct mr_token_file){.dtype = index.dtype, .n_tokens = index.n_tokens};
+        status = mr_megatron_index_check(&index, path, (uint64_t)st.st_size, error);
+        *file = (struct mr_token_file){.dtype = index.dtype, .n_tokens = index.n_tokens};
         mr_megatron_index_close(&index);
     } else if (status == MR_PENDING) {
-        status = open_by_header(shown, fd, (uint64_t)st.st_size, dtype, file_out, error);
+        ssize_t n = pread(fd, &head, sizeof head, 0);
+        status =
+            n < 0 ? mr_error_os(error, MR_ERR_IO, errno, "%s", path)
+                  : open_by_head(path, &head, (size_t)n, (uint64_t)st.st_size, dtype, file, error);
     }
     close(fd);
+    return status;
+}
+
+mr_status mr_token_file_open(int root, const char *path, const struct mr_object_version *version,
+                             mr_dtype dtype, struct mr_token_file *file_out, mr_error *error)
+{
+    char shown[MR_CATALOG_PATH];
+    snprintf(shown, sizeof shown, "%.*s", mr_url_path_len(path), path);
+    *file_out = (struct mr_token_file){0};
+    mr_status status = mr_url_is(path) ? open_remote(path, version, shown, dtype, file_out, error)
+                                       : open_local(root, path, dtype, file_out, error);
     if (status == MR_OK)
         status = check_dtype(shown, dtype, file_out->dtype, error);
     if (status == MR_OK && file_out->n_tokens == 0)

@@ -11,6 +11,7 @@
 #include <millrace/batch.h>
 
 #include "base/error.h"
+#include "dataset/extent.h"
 
 struct mr_token_file {
     mr_dtype dtype;
@@ -19,12 +20,13 @@ struct mr_token_file {
 };
 
 /*
- * path: relative to the folder root; shown: for messages. dtype: what the SPEC says, which a raw
- * file needs; MR_DTYPE_DEFAULT: nothing. MR_ERR_IO: the file cannot be read; MR_ERR_INVALID: the
- * SPEC lacks the dtype, or has another than the file; MR_ERR_DAMAGED: the header is wrong, or the
- * file is shorter or longer than it says; MR_ERR_UNSUPPORTED: a format that is not read.
+ * path: relative to the folder root, or a URL, whose .idx is not looked for; names in messages are
+ * without the query. version: of the object at the URL. dtype: what the SPEC says, which a raw file
+ * needs; MR_DTYPE_DEFAULT: nothing. MR_ERR_IO: the file cannot be read; MR_ERR_INVALID: the SPEC
+ * lacks the dtype, or has another than the file; MR_ERR_DAMAGED: the header is wrong, or the file
+ * is shorter or longer than it says; MR_ERR_UNSUPPORTED: a format that is not read.
  */
-mr_status mr_token_file_open(int root, const char *path, const char *shown, mr_dtype dtype,
-                             struct mr_token_file *file_out, mr_error *error);
+mr_status mr_token_file_open(int root, const char *path, const struct mr_object_version *version,
+                             mr_dtype dtype, struct mr_token_file *file_out, mr_error *error);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/words.h"
 #include "base/xxh3.h"
 #include "dataset/catalog_build.h"
+#include "dataset/remote/url.h"
 #include "dataset/spec.h"
 #include "dataset/tokens/megatron_order.h"
 #include "dataset/tokens/order_share.h"
@@ -157,8 +158,9 @@ static mr_status add_file(struct mr_catalog_builder *builder, const struct keys 
         (!mr_checked_add_u64(header->n_samples, count_windows(keys, file->n_tokens),
                              &header->n_samples) ||
          header->n_samples > INT64_MAX))
-        status = mr_error_set(error, MR_ERR_DAMAGED, "the files up to %s have more than 2^63 rows",
-                              path);
+        status =
+            mr_error_set(error, MR_ERR_DAMAGED, "the files up to %.*s have more than 2^63 rows",
+                         mr_url_path_len(path), path);
     header->n_files++;
     return status;
 }
@@ -167,10 +169,14 @@ static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int ro
                            struct mr_catalog_builder *builder, mr_error *error)
 {
     uint64_t most = 0;
-    for (size_t i = 0; i < spec->n_paths; i++) {
+    mr_status status = mr_catalog_builder_find_versions(builder, spec->paths, spec->n_paths, error);
+    const struct mr_object_version *versions =
+        (const void *)builder->sections[MR_SECTION_VERSIONS].data;
+    for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
         const char *path = spec->paths[i];
         struct mr_token_file file;
-        mr_status status = mr_token_file_open(root, path, path, keys->dtype, &file, error);
+        status = mr_token_file_open(root, path, versions ? &versions[i] : NULL, keys->dtype, &file,
+                                    error);
         if (status == MR_OK)
             status = add_file(builder, keys, path, &file, error);
         if (status != MR_OK)
@@ -178,13 +184,15 @@ static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int ro
         keys->dtype = file.dtype; /* all files have the dtype of the first */
         most = file.n_tokens > most ? file.n_tokens : most;
     }
+    if (status != MR_OK)
+        return status;
     if (builder->header.n_samples > 0)
         return mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS], builder->header.n_samples,
                                    error);
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "%s: no file has the %" PRId64 " tokens of a row and its last label; the "
-                        "longest has %" PRIu64,
-                        spec->paths[0], keys->window + 1, most);
+                        "%.*s: no file has the %" PRId64
+                        " tokens of a row and its last label; the longest has %" PRIu64,
+                        mr_url_path_len(spec->paths[0]), spec->paths[0], keys->window + 1, most);
 }
 
 static mr_status finish(const struct keys *keys, int64_t row_ids, int *fd_out,
@@ -228,6 +236,10 @@ static mr_status open_corpus(const struct mr_spec *spec, int fds[MR_CATALOG_N_FD
                              struct corpus *corpus, mr_error *error)
 {
     const char *path = corpus->path = spec->paths[0];
+    if (mr_url_is(path))
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "order=megatron reads a local file, not %.*s", mr_url_path_len(path),
+                            path);
     if (spec->n_paths > 1)
         return mr_error_set(error, MR_ERR_INVALID, "order=megatron reads one file, not %zu",
                             spec->n_paths);

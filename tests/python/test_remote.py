@@ -4,6 +4,7 @@ time.
 """
 import json
 import os
+import struct
 import subprocess
 
 import pytest
@@ -31,6 +32,8 @@ def places(images, tmp_path_factory):
             members[f"{i:05}.cls"] = b"%d" % (100 + i)
             (folder / f"{i:05}.image").write_bytes(content)
         write_tar(folder / f"{shard:03}.tar", members)
+    header = struct.pack("<3i", 20240520, 1, 1000).ljust(1024, b"\0")
+    (folder / "tokens").write_bytes(header + bytes(range(250)) * 8)
     with subprocess.Popen([server, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as process:
         yield str(folder), process.stdout.readline().strip()
@@ -88,6 +91,7 @@ BOXES = "random_iou_crop+random_shortest_size(24:32)+hflip+sanitize"
 KINDS = {  # {0} is a folder or its URL, {1} is always the URL
     "records": (None, "records:{0}/000.tar,{0}/001.tar?shape=3x8x8&header=1&label_bytes=2"),
     "windows": (None, "records:{0}/000.tar?dtype=u16&shape=65&stride=128"),
+    "tokens": (None, "tokens:{0}/000.tar,{0}/tokens?dtype=u16&window=64"),
     "ranges": ("train:16", "ranges:{0}/ranges"),
     "darknet": (BOXES, "yolo:{0}/darknet?root={0}"),
     "urls": (BOXES, "yolo:{0}/darknet?root={0}", "yolo:{0}/darknet_urls"),
@@ -122,8 +126,8 @@ def test_the_drop_in_reads_urls(places):
         assert torch.equal(x, y) and torch.equal(x_label, y_label)
 
 
-@pytest.mark.parametrize("spec", ["records:{}?bytes=1", "ranges:{}", "yolo:{}", "list:{}",
-                                  "coco:/?annotations={}"])
+@pytest.mark.parametrize("spec", ["records:{}?bytes=1", "tokens:{}?window=1", "ranges:{}",
+                                  "yolo:{}", "list:{}", "coco:/?annotations={}"])
 def test_a_file_that_the_server_lacks_is_named(places, spec):
     with pytest.raises(mr.FileError, match=f"{places[1]}/none: HTTP 404 Not Found"):
         mr.Dataset(spec.format(f"{places[1]}/none%3Fsig=secret"))
