@@ -260,12 +260,19 @@ static void show_progress(struct output *output, int64_t n_samples)
                          rows, n_samples, seconds > 0 ? (double)rows / seconds : 0.0, seconds);
 }
 
+#define ENDLESS (INT64_C(1) << 40) /* samples of a mixture without a stop */
+
 static int write_epoch(struct mr_feed *feed, struct output *output)
 {
     mr_batch *batch;
     mr_status status;
     bool good = true;
 
+    if (mr_loader_n_samples(feed->loader) >=
+        ENDLESS / (int64_t)mr_loader_resolved(feed->loader)->world_size) {
+        mr_say_error("an epoch of the mixture has no end: give --mix-samples or --mix-stop");
+        return MR_EXIT_FAILED;
+    }
     while (good && (status = mr_feed_next(feed, NULL, NULL, &batch)) == MR_OK) {
         good = append_batch(output, batch);
         mr_batch_release(batch);

@@ -111,6 +111,16 @@ static const struct mr_arg list[] = {
      "Batches of images of a similar shape, as create_aspect_ratio_groups(k=K) of torchvision's "
      "references makes them, 1 to 100 (default: no groups)",
      FIELD(aspect_ratio_groups)},
+    {"mix-stop", "none|first|all",
+     "With mix:...: an epoch ends when the first source is used up, or when all are (default none: "
+     "it has no end)",
+     FIELD(mix_stop)},
+    {"mix-samples", "N", "With mix:...: samples of an epoch, instead of --mix-stop",
+     FIELD(mix_samples)},
+    {"mix-order", "even|megatron",
+     "With mix:...: less than one sample from the weights at every position, or Megatron-Core's "
+     "order (default even)",
+     FIELD(mix_order)},
     {"drop-last", NULL, "Drop a last batch that is not full", FIELD(drop_last)},
     {"on-error", "fail|skip|zero",
      "A damaged sample is an error, is replaced by the next good one, or becomes zeros with mask 0 "

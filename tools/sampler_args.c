@@ -32,16 +32,6 @@ static const struct mr_arg list[] = {
     {"repeat-form", "torchvision|timm",
      "The sampler that --repeat copies; they differ below 256 samples (default torchvision)",
      MR_ARG_FIELD(0, repeat_form)},
-    {"mix-stop", "none|first|all",
-     "With mix:...: an epoch ends when the first source is used up, or when all are (default none: "
-     "it has no end)",
-     MR_ARG_FIELD(0, mix_stop)},
-    {"mix-samples", "N", "With mix:...: samples of an epoch, instead of --mix-stop",
-     MR_ARG_FIELD(0, mix_samples)},
-    {"mix-order", "even|megatron",
-     "With mix:...: less than one sample from the weights at every position, or Megatron-Core's "
-     "order (default even)",
-     MR_ARG_FIELD(0, mix_order)},
     {"weights", "FILE", "Draw samples in proportion to the weights in a .npy file",
      MR_ARG_FIELD(0, weights)},
     {"draws", "N", "With --weights: draws per epoch (default: the number of samples)",

@@ -79,7 +79,7 @@ static void check_bound(uint64_t n_positions)
         uint32_t drawn = (uint32_t)(draw >> 32);
         assert_true((draw & UINT32_MAX) == (uint64_t)counts[drawn]++);
         for (uint32_t k = 0; k < n; k++)
-            if (!(fabs(share[k] * (double)(p + 1) - counts[k]) < 1))
+            if (fabs(share[k] * (double)(p + 1) - counts[k]) > 1 - 1 / (2.0 * n - 2) + 1e-6)
                 fail_msg("source %u of %u, weight %g: %.0f draws at position %llu", k, n, share[k],
                          counts[k], (unsigned long long)p);
     }

@@ -222,6 +222,26 @@ static void weights_change_and_sources_are_added_at_a_checkpoint(void **state)
     mr_sampler_destroy(third);
 }
 
+/* Another kind of order, too, begins where it is changed, with the counts that there are. */
+static void the_kind_of_order_may_change(void **state)
+{
+    (void)state;
+    struct mr_mixture_options old = plain(), new = plain();
+    struct saved saved = {0};
+    uint64_t epoch, batches;
+    mr_error error;
+    new.mix_order = MR_MIX_ORDER_MEGATRON;
+    mr_sampler *first = make(&old, 1, 0), *second = make(&new, 1, 0), *fresh = make(&new, 1, 0);
+    save(first, 11, &saved);
+    assert_ok(restore(&saved, second, &epoch, &batches, &error), &error);
+    for (int64_t p = 0; p < 500; p++)
+        assert_int_equal(source_of(&new, mr_sampler_at(second, 11 * GLOBAL + p)),
+                         source_of(&new, mr_sampler_at(fresh, p)));
+    mr_sampler_destroy(first);
+    mr_sampler_destroy(second);
+    mr_sampler_destroy(fresh);
+}
+
 static void expect_refused(const struct saved *saved, const struct mr_mixture_options *options,
                            const char *words)
 {
@@ -345,6 +365,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hundred_stops_with_other_ranks_change_nothing),
         cmocka_unit_test(weights_change_and_sources_are_added_at_a_checkpoint),
+        cmocka_unit_test(the_kind_of_order_may_change),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(plain_positions_and_those_of_mixtures_differ),
         cmocka_unit_test(altered_bytes_are_refused),

@@ -600,9 +600,26 @@ static void a_mixed_epoch_has_its_labels(void **state)
     mr_run_free(&run);
 }
 
+static void a_mixture_needs_an_end(void **state)
+{
+    struct mr_run run = {0};
+
+    (void)state;
+    mr_run_command(&run, "export", "--data", "mix:2*(photos)|1*(photos)", "--workers", "0", "--out",
+                   "mixed.npy", NULL);
+    assert_int_equal(run.status, 1);
+    assert_string_equal(run.err, "millrace export: an epoch of the mixture has no end: give "
+                                 "--mix-samples or --mix-stop\n");
+    mr_run_command(&run, "export", "--data", "mix:2*(photos)|1*(photos)", "--workers", "0",
+                   "--transform", "eval:10:8", "--mix-samples", "9", "--out", "mixed.npy", NULL);
+    assert_string_equal(run.out, "mixed.npy: u8 (9, 3, 8, 8)\n");
+    mr_run_free(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mixture_needs_an_end),
         cmocka_unit_test(four_files_describe_one_epoch),
         cmocka_unit_test(extra_members_are_values_and_offsets),
         cmocka_unit_test(images_of_different_sizes_are_written_without_padding),
