@@ -454,6 +454,7 @@ static void masks_of_images_of_different_sizes(void **state)
             check_epoch(dataset, "random_resize(20,60)+hflip+vflip+mask()", &o, torch_nearest);
             check_epoch(dataset, "hflip+mask(dtype=i64)", &o, torch_nearest);
             check_epoch(dataset, "vflip+mask(dtype=i16)", &o, torch_nearest);
+            check_epoch(dataset, "resize(24:40)+mask()", &o, torch_nearest); /* of one size */
         }
         mr_dataset_destroy(dataset);
     }
