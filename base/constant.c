@@ -82,6 +82,8 @@ static const struct {
     VALUE(MR_ANNOTATIONS_DARKNET),
     VALUE(MR_ANNOTATIONS_MASKS),
     SIZE(mr_sample_info),
+    /* store.h */
+    SIZE(mr_store_report),
     /* transform.h */
     VALUE(MR_EXPLAIN_JSON),
     VALUE(MR_EXPLAIN_WORDS),
