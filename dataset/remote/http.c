@@ -527,6 +527,7 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
     if (c->answer.code == 200)
         get->version.size = c->answer.length;
     get->n_connects += (uint32_t)n_connects;
+    get->is_secure = c->origin.is_secure;
     if (get->answer) {
         *get->answer = c->answer;
         if (!*c->answer.region)

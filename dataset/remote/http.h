@@ -45,6 +45,7 @@ struct mr_http_get {
     struct mr_object_version version; /* of the object, as this answer states it */
     char words[2 * MR_ANSWER_WORDS];  /* what is wrong */
     uint32_t n_connects;              /* connections that were made for it */
+    bool is_secure;                   /* the request was sent over TLS */
 
     /* Private: */
     struct mr_http_get *next;

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/public_struct.h"
 #include "base/rng.h"
-#include "base/words.h"
 #include "dataset/remote/http.h"
 #include "dataset/remote/listing/listing.h"
 #include "dataset/remote/stores/credentials.h"
@@ -106,6 +105,7 @@ static mr_status reach(struct check *check, struct mr_http *http, mr_error *erro
                             report->url, probe->get.words);
     report->size = answer->code == 200 ? answer->length : answer->version.size;
     report->content_length = answer->length != MR_LEN_UNKNOWN;
+    report->tls = probe->get.is_secure; /* an endpoint of s3:// may be without */
     report->strong_etag = *answer->version.etag != '\0';
     report->weak_etag = answer->weak_etag;
     snprintf(report->region, sizeof report->region, "%s", answer->region);
@@ -269,7 +269,6 @@ static mr_status set_url(mr_store_report *report, const char *url, mr_error *err
                                       : mr_error_set(error, MR_ERR_INVALID, "'%s' is no URL", url);
     if (status < 0)
         return status;
-    report->tls = !mr_word_begins(url, "http://");
     if (url[len - 1] == '/')
         return mr_listing_find(url, report->url, error);
     if (len >= sizeof report->url)
@@ -303,6 +302,7 @@ mr_status mr_store_check(const char *url, uint32_t n_connections, mr_store_repor
     for (uint32_t i = 0; check.probes && i < n; i++)
         free(check.probes[i].bytes);
     free(check.probes);
+    check.report.url[mr_url_shown_len(check.report.url)] = '\0'; /* a query may be a signature */
     if (status == MR_OK)
         mr_out_struct_write(report_out, &check.report, sizeof check.report);
     return status;

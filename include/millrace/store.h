@@ -27,7 +27,7 @@ typedef struct mr_store_report {
     bool if_match;        /* a request for another version is answered with 412 */
     bool content_length;  /* answers state their length */
     bool keep_alive;      /* a connection is used for many requests */
-    char url[4096];       /* of the object */
+    char url[4096];       /* of the object, without its query */
     char region[64];      /* of the bucket */
     char credentials[64]; /* where the keys come from */
     char problem[400];    /* why a loader cannot read the object */

@@ -85,6 +85,21 @@ static void a_good_server_is_praised(void **state)
     /* of a folder the first file is read */
     check(&run, "photos/", 0, "A loader can use this server.\n");
     assert_words(run.out, "/photos/class_1/1.jpg\n");
+    check(&run, "photos/class_0/1.jpg?sig=secret", 0, "/photos/class_0/1.jpg\n");
+    assert_null(strstr(run.out, "secret"));
+    mr_run_free(&run);
+}
+
+static void an_endpoint_without_tls_is_told(void **state)
+{
+    struct mr_run run = {0};
+    (void)state;
+    setenv("AWS_ENDPOINT_URL", mr_test_http_url(server), 1);
+    setenv("AWS_NO_SIGN_REQUEST", "1", 1);
+    mr_run_command(&run, "check", "--connections", "4", "s3://photos/class_0/1.jpg", NULL);
+    unsetenv("AWS_ENDPOINT_URL");
+    unsetenv("AWS_NO_SIGN_REQUEST");
+    assert_words(run.out, "TLS             no\n");
     mr_run_free(&run);
 }
 
@@ -162,8 +177,9 @@ static void a_listed_folder_is_saved_and_none_of_its_files_is_opened(void **stat
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {T(a_good_server_is_praised), T(what_a_server_lacks_is_told),
-                                       T(what_cannot_be_checked_is_named),
-                                       T(a_listed_folder_is_saved_and_none_of_its_files_is_opened)};
+    const struct CMUnitTest tests[] = {
+        T(a_good_server_is_praised), T(an_endpoint_without_tls_is_told),
+        T(what_a_server_lacks_is_told), T(what_cannot_be_checked_is_named),
+        T(a_listed_folder_is_saved_and_none_of_its_files_is_opened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
