@@ -84,11 +84,13 @@ void mr_header_sizes_load(struct mr_header_sizes *sizes_out, const mr_dataset *d
 /* The stamp of the file of a sample. 0: it cannot be kept. */
 static uint64_t find_stamp(const mr_dataset *dataset, int64_t index)
 {
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     struct mr_cache_version version;
-    if (mr_cache_key_stat(mr_dataset_catalog(dataset), index, &version) < 0)
+    if (mr_cache_key_stat(catalog, index, &version) < 0)
         return 0;
     const struct mr_index_place_stamp time = {.mtime_s = version.mtime_ns / NS};
-    return mr_index_place_is_fresh(&time) ? 0 : mr_cache_key_stamp(&version);
+    bool has_time = !mr_cache_key_is_remote(catalog, index); /* an ETag is never too fresh */
+    return has_time && mr_index_place_is_fresh(&time) ? 0 : mr_cache_key_stamp(&version);
 }
 
 static mr_status read_size(const struct mr_header_sizes *sizes, int64_t index,

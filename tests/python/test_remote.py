@@ -52,6 +52,26 @@ def test_shards_at_urls_have_the_bytes_of_local_ones(make_loader, places, worker
     assert len(local) == 12 and remote == local
 
 
+def test_the_sizes_of_headers_at_urls_are_kept(make_loader, places, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder, url = places
+
+    def find_batches(shapes, index):
+        """Write images of these shapes, with the same ETags, and group them."""
+        for shard in range(16):
+            path = f"{folder}/shape{shard:02}.tar"
+            write_tar(path, {f"{i}.jpg": b"P5 %02d %02d 255\n" % shapes[i % 2] + bytes(256)
+                             for i in range(shard, shard + 4)})
+            os.utime(path, (0, 10**9 + shard))
+        loader = make_loader("resize(8:8)", f"tar:{url}/shape{{00..15}}.tar?label=none{index}",
+                             batch_size=4, aspect_ratio_groups=3, no_shuffle=True)
+        return [batch.index.tolist() for batch in loader]
+
+    first = find_batches([(8, 32), (32, 8)], "")
+    assert find_batches([(8, 32), (8, 32)], "&index=none") != first
+    assert find_batches([(8, 32), (8, 32)], "") == first  # no header is read
+
+
 def test_lists_have_the_bytes_of_local_ones_wherever_they_and_their_files_are(make_loader, places):
     folder, url = places
     for name, prefix in ("paths", ""), ("urls", f"{url}/"):
