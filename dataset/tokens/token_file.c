@@ -41,12 +41,12 @@ static const struct {
     {"\x1f\x8b", 2, "is compressed (gzip): decompress it"},
     {"{\"", 2, "is JSON: tokenize it, for example with Megatron's preprocess_data.py"}};
 
-static mr_status check_dtype(const char *shown, mr_dtype asked, mr_dtype has, mr_error *error)
+mr_status mr_token_file_dtype(const char *path, mr_dtype wanted, mr_dtype has, mr_error *error)
 {
-    if (asked == MR_DTYPE_DEFAULT || asked == has)
+    if (wanted == MR_DTYPE_DEFAULT || wanted == has)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "%s has tokens of %s, but dtype is %s", shown,
-                        mr_dtype_name(has), mr_dtype_name(asked));
+    return mr_error_set(error, MR_ERR_INVALID, "%.*s has tokens of %s, but dtype is %s",
+                        mr_url_path_len(path), path, mr_dtype_name(has), mr_dtype_name(wanted));
 }
 
 static mr_status check_size(const char *shown, uint64_t size, const struct mr_token_file *file,
@@ -162,7 +162,7 @@ mr_status mr_token_file_open(int root, const char *path, const struct mr_object_
     mr_status status = mr_url_is(path) ? open_remote(path, version, shown, dtype, file_out, error)
                                        : open_local(root, path, dtype, file_out, error);
     if (status == MR_OK)
-        status = check_dtype(shown, dtype, file_out->dtype, error);
+        status = mr_token_file_dtype(path, dtype, file_out->dtype, error);
     if (status == MR_OK && file_out->n_tokens == 0)
         status = mr_error_set(error, MR_ERR_DAMAGED, "%s has no token", shown);
     return status;

@@ -28,5 +28,7 @@ struct mr_token_file {
  */
 mr_status mr_token_file_open(int root, const char *path, const struct mr_object_version *version,
                              mr_dtype dtype, struct mr_token_file *file_out, mr_error *error);
+/* MR_ERR_INVALID, unless a file has the dtype that is wanted. MR_DTYPE_DEFAULT: any. */
+mr_status mr_token_file_dtype(const char *path, mr_dtype wanted, mr_dtype has, mr_error *error);
 
 #endif

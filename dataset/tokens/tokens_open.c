@@ -168,6 +168,7 @@ static mr_status add_file(struct mr_catalog_builder *builder, const struct keys 
 static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int root,
                            struct mr_catalog_builder *builder, mr_error *error)
 {
+    const mr_dtype asked = keys->dtype;
     uint64_t most = 0;
     mr_status status = mr_catalog_builder_find_versions(builder, spec->paths, spec->n_paths, error);
     const struct mr_object_version *versions =
@@ -175,8 +176,10 @@ static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int ro
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
         const char *path = spec->paths[i];
         struct mr_token_file file;
-        status = mr_token_file_open(root, path, versions ? &versions[i] : NULL, keys->dtype, &file,
-                                    error);
+        status =
+            mr_token_file_open(root, path, versions ? &versions[i] : NULL, asked, &file, error);
+        if (status == MR_OK)
+            status = mr_token_file_dtype(path, keys->dtype, file.dtype, error);
         if (status == MR_OK)
             status = add_file(builder, keys, path, &file, error);
         if (status != MR_OK)
@@ -318,9 +321,10 @@ static mr_status open_order(const struct mr_spec *spec, struct keys *keys,
     mr_status status = open_corpus(spec, fds, &corpus, error);
     if (status != MR_OK)
         return status;
+    status = mr_token_file_dtype(corpus.path, keys->dtype, corpus.index.dtype, error);
     keys->dtype = corpus.index.dtype;
     order->end = corpus.index.n_sequences;
-    if (keys->split)
+    if (status == MR_OK && keys->split)
         status = mr_megatron_split(keys->split, keys->part, order->end, &order->begin, &order->end,
                                    error);
     if (status == MR_OK)

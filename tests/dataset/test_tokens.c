@@ -203,6 +203,36 @@ static void what_is_wrong_is_named(void **state)
     tree_destroy(&tree);
 }
 
+/* The format and the dtype of the first file say nothing about the others. */
+static void each_file_is_known_by_itself(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    struct bytes gpt2 = make_llmc(20240520, 1, 2), llama3 = make_llmc(20240801, 7, 4), raw = {0};
+    put_tokens(&raw, 2);
+    write_bytes(&tree, "gpt2", &gpt2);
+    write_bytes(&tree, "llama3", &llama3);
+    write_bytes(&tree, "raw", &raw);
+    tree_write(&tree, "x.parquet", "PAR1............", 16);
+    static const struct {
+        const char *name;
+        mr_status status;
+        const char *words;
+    } cases[] = {
+        {"x.parquet", MR_ERR_UNSUPPORTED, "Parquet"},
+        {"raw", MR_ERR_INVALID, "raw has no header"},
+        {"llama3", MR_ERR_INVALID, "llama3 has tokens of u32, but dtype is u16"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char spec[2 * PATH_MAX];
+        int n = snprintf(spec, sizeof spec, "%s,", tree_spec(&tree, "tokens", "gpt2"));
+        snprintf(spec + n, sizeof spec - (size_t)n, "%s?window=4", tree_at(&tree, cases[i].name));
+        expect_open_error(spec, cases[i].status, cases[i].words);
+    }
+    tree_destroy(&tree);
+}
+
 /* Change len bytes of the index at `at`, and expect the words. */
 static void expect_bad_index(const struct tree *tree, size_t at, uint64_t value, size_t len,
                              const char *words)
@@ -322,6 +352,7 @@ int main(void)
         cmocka_unit_test(each_format_has_its_rows),
         cmocka_unit_test(rows_do_not_cross_files),
         cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(each_file_is_known_by_itself),
         cmocka_unit_test(indexes_that_do_not_fit_are_refused),
         cmocka_unit_test(mutated_files_are_refused_or_stay_within_their_sizes),
     };

@@ -93,6 +93,7 @@ def test_windows_are_slices(tmp_path):
     ("window=4&order=megatron&part=all", "part 'all' is none of train, valid, test"),
     ("window=4&order=keyed", "order 'keyed' is none of megatron"),
     ("window=4&order=megatron&stride=2", "stride is not for order=megatron"),
+    ("window=4&order=megatron&dtype=u16", "x.bin has tokens of i32, but dtype is u16"),
     ("window=4&seed=2", "tokens has no key 'seed'"),
     ("window=4&reset_position_ids=1", "reset_position_ids needs eod="),
     ("window=400&order=megatron", "give 0 rows"),
