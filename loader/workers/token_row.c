@@ -127,17 +127,18 @@ mr_status mr_token_row_store(const struct mr_plan *plan, const struct mr_slot_vi
                             .labels = mr_slot_row(view, MR_COLUMN_LABEL, place),
                             .loss_mask = find_row(view, "loss_mask", place),
                             .positions = find_row(view, "position_ids", place)};
-    if (len > plan->kind.data_bytes || n == 0 || len % size != 0)
+    const size_t n_labels = n > 0 ? n - 1 : 0;
+    if (len > plan->kind.data_bytes || len % size != 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "row has %zu bytes instead of %" PRIu64, len,
                             plan->kind.data_bytes);
     const uint64_t limit = plan->kind.vocab        ? plan->kind.vocab
                            : plan->dtype == MR_I32 ? (uint64_t)INT32_MAX + 1
                                                    : (uint64_t)INT64_MAX + 1;
     if (!fill(plan, bytes, n, limit, row.tokens) ||
-        !fill(plan, bytes + size, n - 1, limit, row.labels))
+        !fill(plan, bytes + (n - n_labels) * size, n_labels, limit, row.labels))
         return fail_id(plan, bytes, n, limit, error);
     if (row.loss_mask)
-        mask_losses(plan, n - 1, &row);
+        mask_losses(plan, n_labels, &row);
     if (row.positions)
         count_positions(plan, n, &row);
     return MR_OK;

@@ -105,6 +105,21 @@ def test_wrong_keys_are_named(tmp_path, keys, words):
     assert words in str(caught.value)
 
 
+def test_a_row_may_have_no_token(tmp_path):
+    """float32 gives one row more than there are tokens for; Megatron-Core pads it."""
+    window, n = 65797, 255 * 65797
+    (tmp_path / "z.bin").write_bytes(b"\x01" * n)
+    (tmp_path / "z.idx").write_bytes(
+        b"MMIDIDX\0\0" + struct.pack("<QBQQiqqq", 1, 1, 1, 2, n, 0, 0, 1))
+    loader = mr.Loader(f"tokens:{tmp_path}/z.bin?window={window}&order=megatron&add_extra_token=0"
+                       "&last_partial=keep", batch_size=1, num_workers=0, no_shuffle=True)
+    sums = [tuple(sum(batch[name].tobytes()) for name in ("tokens", "labels", "loss_mask"))
+            for batch in loader]
+    assert len(sums) == 256
+    assert sums.count((0, 0, 0)) == 1
+    assert sum(row[0] for row in sums) == n
+
+
 def test_the_order_needs_an_index(tmp_path):
     (tmp_path / "y.bin").write_bytes(bytes(100))
     with pytest.raises(mr.Error, match="needs a file PREFIX.bin with PREFIX.idx beside it"):
