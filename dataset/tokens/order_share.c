@@ -8,6 +8,7 @@
 #include "dataset/tokens/order_share.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -71,38 +72,41 @@ static int search(const char *name)
     return found;
 }
 
-/* Returns the descriptor of the lock, or -1: another process has it. */
+/* Returns the descriptor of the lock, or a negative errno; -EADDRINUSE: another process has it. */
 static int lock(const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t len = strlen(name);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return -1;
+        return -errno;
     memcpy(address.sun_path + 1, name, len); /* after a NUL: an abstract name */
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
     if (bind(fd, (const struct sockaddr *)&address, size) == 0)
         return fd;
+    int err = errno;
     close(fd);
-    return -1;
+    return -err;
 }
 
+/* Searching takes long if there are many processes, so it is not repeated while the lock is held.
+ */
 void mr_order_share_take(const char *name, int *region_out, int *lock_out)
 {
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000};
     *lock_out = -1;
-    for (int waited_ms = 0;; waited_ms += POLL_MS) {
-        const struct timespec pause = {.tv_nsec = POLL_MS * 1000000};
-        *region_out = search(name);
-        if (*region_out < 0)
-            *lock_out = lock(name);
-        if (*lock_out >= 0)
-            *region_out = search(name); /* it may have been finished since */
-        if (*region_out >= 0 && *lock_out >= 0) {
-            close(*lock_out);
-            *lock_out = -1;
-        }
-        if (*region_out >= 0 || *lock_out >= 0 || waited_ms >= PATIENCE_MS)
-            return;
+    *region_out = search(name);
+    if (*region_out >= 0)
+        return;
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += POLL_MS) {
+        *lock_out = lock(name);
+        if (*lock_out != -EADDRINUSE)
+            break;
         nanosleep(&pause, NULL);
     }
+    *region_out = search(name); /* it may have been finished since */
+    if (*region_out >= 0 && *lock_out >= 0)
+        close(*lock_out);
+    if (*region_out >= 0 || *lock_out < 0)
+        *lock_out = -1;
 }
