@@ -42,6 +42,7 @@ enum {
 /* The listing of one folder. */
 struct task {
     struct task *next;
+    struct task *waits; /* the one that waits behind it */
     struct listing *listing;
     struct mr_http_get get;
     struct mr_bytes page;
@@ -66,6 +67,9 @@ struct listing {
     const mr_dataset_options *options;
     struct mr_http *http;
     struct task *tasks;
+    struct task *waiting; /* of the last page first, so folders in a circle soon reach the limit */
+    struct task **place;  /* of the next one among them */
+    uint32_t n_running;
     struct mr_listing_files files;
     struct mr_listing_page page;
     uint64_t n_loose; /* images that are in no class folder */
@@ -161,7 +165,24 @@ static mr_status add_task(struct listing *listing, const char *url, uint64_t cla
     task->class_ = class_;
     task->depth = depth;
     task->url = strdup(url);
-    return task->url ? begin_page(listing, task, "", error) : mr_error_memory(error, strlen(url));
+    if (!task->url)
+        return mr_error_memory(error, strlen(url));
+    task->waits = *listing->place;
+    *listing->place = task;
+    listing->place = &task->waits;
+    return MR_OK;
+}
+
+static mr_status begin_tasks(struct listing *listing, uint32_t n_connections, mr_error *error)
+{
+    mr_status status = MR_OK;
+    for (struct task *task;
+         status == MR_OK && listing->n_running < n_connections && (task = listing->waiting);
+         listing->n_running++) {
+        listing->waiting = task->waits;
+        status = begin_page(listing, task, "", error);
+    }
+    return status;
 }
 
 /* Count a file by its ending; those that have no room are only counted in n_passed. */
@@ -264,6 +285,7 @@ static mr_status take_page(struct listing *listing, struct task *task, mr_error 
     size_t n, above = strlen(listing->is_store ? listing->bucket : task->url);
     const struct mr_listing_item *items = mr_listing_page_items(&listing->page, &n);
     mr_status status = MR_OK;
+    listing->place = &listing->waiting;
     for (size_t i = 0; status == MR_OK && i < n; i++) {
         const char *name = mr_listing_page_text(&listing->page, items[i].name);
         int len = snprintf(url, sizeof url, "%.*s%s", (int)above, task->url, name);
@@ -300,6 +322,7 @@ static mr_status end_page(struct listing *listing, struct task *task, mr_error *
     if (status == MR_OK && *page->token)
         return begin_page(listing, task, page->token, error);
     mr_bytes_fini(&task->page);
+    listing->n_running--;
     return status;
 }
 
@@ -311,9 +334,11 @@ static mr_status walk(struct listing *listing, uint32_t n_connections, uint64_t 
     const mr_dataset_options *show = listing->options;
     struct mr_http_get *get;
     mr_status status = mr_http_create(&options, &listing->http, error);
+    listing->place = &listing->waiting;
     if (status == MR_OK)
         status = add_task(listing, listing->root, NO_CLASS, 0, error);
     while (status == MR_OK && mr_listing_files_count(&listing->files) < limit &&
+           (status = begin_tasks(listing, n_connections, error)) == MR_OK &&
            (get = mr_http_next(listing->http, true))) {
         status = end_page(listing, get->user, error);
         if (show && show->progress)
@@ -407,6 +432,7 @@ mr_status mr_listing_open(const char *url, const mr_dataset_options *options,
 {
     const struct mr_extra_list none = {0};
     struct listing *listing = calloc(1, sizeof *listing);
+    mr_error why;
     uint64_t class_;
     size_t len = 0;
     if (!listing)
@@ -420,8 +446,8 @@ mr_status mr_listing_open(const char *url, const mr_dataset_options *options,
         status = walk(listing, N_CONNECTIONS, UINT64_MAX, error);
     if (status == MR_OK)
         status = check_classes(listing, error);
-    if (status == MR_OK)
-        status = mr_listing_files_sort(&listing->files, error);
+    if (status == MR_OK && (status = mr_listing_files_sort(&listing->files, &why)) < 0)
+        mr_error_set(error, status, "cannot list %s: %s", listing->root, why.text);
     if (status == MR_OK)
         status = make_list(listing, &fds_out[MR_CATALOG_FD_NAMES], &len, error);
     if (status == MR_OK)

@@ -129,13 +129,21 @@ static const char *find_name(const char *folder, char *href, char url[MR_CATALOG
     return name;
 }
 
+/* Is it the item before once more? An icon may be a link too. */
+static bool is_repeated(const struct mr_listing_page *page, const char *name)
+{
+    size_t n;
+    const struct mr_listing_item *items = mr_listing_page_items(page, &n);
+    return n > 0 && strcmp(mr_listing_page_text(page, items[n - 1].name), name) == 0;
+}
+
 static mr_status take_link(const char *folder, char *href, struct mr_listing_page *page,
                            mr_error *error)
 {
     char url[MR_CATALOG_PATH];
     unescape(href);
     const char *name = find_name(folder, href, url);
-    if (!name)
+    if (!name || is_repeated(page, name))
         return MR_OK;
     const struct mr_listing_item item = {.size = MR_LEN_UNKNOWN,
                                          .is_folder = name[strlen(name) - 1] == '/'};

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-enum { MR_LISTING_TOKEN = 2048, MR_LISTING_MAX_PAGE = 8 << 20 };
+enum { MR_LISTING_TOKEN = 2048, MR_LISTING_MAX_PAGE = 64 << 20 };
 
 struct mr_listing_item {
     size_t name;   /* in texts: the key, or what a link names */
