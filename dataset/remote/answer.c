@@ -146,14 +146,15 @@ void mr_answer_line(struct mr_answer *answer, const char *line, size_t len)
     take_header(answer, name, value, (size_t)(end - value));
 }
 
-/* Copy a word between <name> and </name>, if there is one. */
+/* Copy a word between <name> and </name>, if it has arrived. */
 static void take_element(const char *body, const char *name, char *out, size_t size)
 {
     char tag[20];
     snprintf(tag, sizeof tag, "<%s>", name);
-    const char *text = strstr(body, tag);
-    if (text && !*out)
-        copy_word(out, size, text + strlen(tag), strcspn(text + strlen(tag), "<"));
+    const char *text = strstr(body, tag), *value = text ? text + strlen(tag) : "";
+    size_t len = strcspn(value, "<");
+    if (value[len] && !*out)
+        copy_word(out, size, value, len);
 }
 
 void mr_answer_body(struct mr_answer *answer, const char *bytes, size_t len)

@@ -541,9 +541,11 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
         end_get(http, get, MR_ERR_DAMAGED, 0);
     else if (verdict == MR_VERDICT_MOVED)
         move(http, get);
-    else
+    else {
+        get->os_error = c->lack; /* a refusal that may pass is the sample's, if it stays */
         try_again(http, get, asked_s > 0 && asked_s < 86400 ? (uint64_t)asked_s * 1000 : 0,
                   is_refused ? http->options.refused_ms : http->options.retry_ms);
+    }
 }
 
 /* How long to sleep if nothing arrives. */

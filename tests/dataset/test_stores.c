@@ -247,6 +247,10 @@ static void expired_tokens_are_tried_again_with_the_newest_settings(void **state
     open_http(rig, 200);
     expect_words(rig, "s3://bucket/k",
                  "HTTP 400 Bad Request (ExpiredToken: the credentials have expired) (");
+    rig->store.status = "403 Forbidden"; /* as some stores answer */
+    expect_words(rig, "s3://bucket/k",
+                 "HTTP 403 Forbidden (ExpiredToken: the credentials have expired) (");
+    rig->store.status = "400 Bad Request";
     rig->store.body = "<Error><Code>RequestTimeout</Code>";
     expect_words(rig, "s3://bucket/k", "HTTP 400 Bad Request (RequestTimeout) (");
     open_http(rig, 60000);
@@ -261,6 +265,19 @@ static void expired_tokens_are_tried_again_with_the_newest_settings(void **state
     rig->store.renew_at = rig->store.n_refused + 1;
     expect_good(rig, "s3://bucket/k", NULL);
     assert_int_equal(rig->store.n_refused, rig->store.renew_at);
+}
+
+static void words_of_a_store_may_arrive_in_parts(void **state)
+{
+    static const char body[] = "<Error><Code>ExpiredToken</Code><Region>eu-north-1</Region>";
+    (void)state;
+    for (size_t len = 1; len < sizeof body; len++) {
+        struct mr_answer got = {.code = 400};
+        mr_answer_body(&got, body, len);
+        mr_answer_body(&got, body + len, sizeof body - 1 - len);
+        assert_string_equal(got.error, "ExpiredToken");
+        assert_string_equal(got.region, "eu-north-1");
+    }
 }
 
 static void other_refusals_are_final_and_have_the_stores_word(void **state)
@@ -440,6 +457,7 @@ int main(void)
         T(keys_arrive_as_they_are),
         T(a_wrong_region_is_followed_once_and_remembered),
         T(expired_tokens_are_tried_again_with_the_newest_settings),
+        cmocka_unit_test(words_of_a_store_may_arrive_in_parts),
         T(other_refusals_are_final_and_have_the_stores_word),
         T(redirects_of_hugging_face_are_kept_per_file),
         T(a_redirect_that_has_expired_is_resolved_again),
