@@ -258,10 +258,11 @@ static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *bui
         return status;
     builder->header.n_samples = builder->header.n_files = scan->n_lines;
     builder->header.names_file_bytes = scan->len;
-    if (scan->has_url || mr_url_is((char *)builder->sections[MR_SECTION_ABSOLUTE].data))
+    const char *root = (char *)builder->sections[MR_SECTION_ABSOLUTE].data;
+    if (scan->has_url || mr_url_is(root))
         builder->header.is_remote = 1;
     mr_extra_declare(scan->extra, &builder->header.kind);
-    if (scan->has_s3)
+    if (status == MR_OK && (scan->has_s3 || mr_store_name_find(root) == MR_STORE_S3))
         status = mr_credentials_find(true, error);
     return status == MR_OK ? mr_catalog_builder_finish(builder, fd_out, error) : status;
 }

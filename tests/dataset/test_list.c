@@ -206,6 +206,7 @@ static void each_wrong_line_is_named(void **state)
         CASE("a\t1,\n", "the label is neither"),
         CASE("a\t,1\n", "the label is neither"),
         CASE("a\t1.5.2\n", "the label is neither"),
+        CASE("s3://b/a\t1\nb\tx\n", "list.txt:2: the label is neither"),
         CASE("a\t1e400\n", "the label is neither"),
         CASE("a\t--1\n", "the label is neither"),
         CASE("a\t1\0\n", "the label is neither"),
