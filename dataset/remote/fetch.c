@@ -114,9 +114,9 @@ static bool prepare(struct mr_fetch *fetch, struct curl_slist *headers)
     curl->easy_setopt(fetch->easy, CURLOPT_NOBODY, is_head ? 1L : 0L);
     if (request->direct)
         curl->easy_setopt(fetch->easy, CURLOPT_NOPROXY, "*");
+    long follows = !request->direct && !request->body; /* a body may have a token */
     return mr_curl_api_set_up(fetch->easy) &&
-           curl->easy_setopt(fetch->easy, CURLOPT_FOLLOWLOCATION, request->direct ? 0L : 1L) ==
-               CURLE_OK &&
+           curl->easy_setopt(fetch->easy, CURLOPT_FOLLOWLOCATION, follows) == CURLE_OK &&
            mr_curl_api_keep_secure(fetch->easy, request->url) &&
            curl->easy_setopt(fetch->easy, CURLOPT_CUSTOMREQUEST, request->method) == CURLE_OK &&
            curl->easy_setopt(fetch->easy, CURLOPT_URL, request->url) == CURLE_OK;

@@ -24,7 +24,7 @@ struct mr_fetch_request {
     const char *method;         /* NULL: GET */
     const char *url;            /* escaped; what follows its '?' appears in no message */
     const char *const *headers; /* "Name: value" each, then NULL; NULL: none */
-    const char *body;           /* NULL: none */
+    const char *body;           /* it is not sent on by a redirect; NULL: none */
     uint32_t timeout_ms;        /* of each try */
     uint32_t retry_ms;          /* no answer, 408, 429 and 5xx are tried again for so long */
     size_t max_bytes;           /* of the answer's body */

@@ -24,6 +24,7 @@
 #include "tests/support/folder.h"
 #include "tests/support/http_server.h"
 
+#include <millrace/dataset.h>
 #include <millrace/status.h>
 
 enum { PATH_BYTES = 4300 };
@@ -33,6 +34,7 @@ static struct mr_test_http *server;
 static int n_sets;                  /* how many sets of keys the server has given */
 static int life_s = 3600;           /* of its keys */
 static bool refuses;                /* the server gives no more keys */
+static int n_busy, busy_after_role; /* so many answers of the metadata service are 503 */
 static char head[4096], body[4096]; /* of the last request for keys */
 static char logged[1000];
 static int n_logged;
@@ -85,6 +87,10 @@ static bool answer(void *user, const struct mr_test_http_request *request,
                    struct mr_test_http_page *page)
 {
     (void)user;
+    if (strncmp(request->path, "/latest/", 8) == 0 && n_busy-- > 0) {
+        page->status = "503 Service Unavailable";
+        return true;
+    }
     if (strcmp(request->path, "/latest/api/token") == 0) {
         if (strncmp(request->head, "PUT ", 4) != 0 ||
             !strstr(request->head, "X-aws-ec2-metadata-token-ttl-seconds: 21600\r\n"))
@@ -95,6 +101,7 @@ static bool answer(void *user, const struct mr_test_http_request *request,
     if (strcmp(request->path, "/latest/meta-data/iam/security-credentials/") == 0) {
         page->status = has_imds_token(request) ? "200 OK" : "401 Unauthorized";
         page->body = strdup("role-1\nrole-2\n");
+        n_busy = busy_after_role;
         return true;
     }
     snprintf(head, sizeof head, "%s", request->head);
@@ -195,7 +202,7 @@ static int set_up(void **state)
     set("AWS_TEST_NUMBER", text); /* the environment has changed */
     write_file(".aws/credentials", "");
     write_file(".aws/config", "");
-    n_sets = n_logged = 0;
+    n_sets = n_logged = n_busy = busy_after_role = 0;
     life_s = 3600;
     refuses = false;
     return 0;
@@ -453,6 +460,17 @@ static void servers_that_refuse_are_named_with_their_word(void **state)
     expect_problem("the role arn:role by web identity: it answers ExpiredTokenException");
 }
 
+static void a_busy_metadata_service_is_not_taken_for_none(void **state)
+{
+    (void)state;
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    set_below("AWS_EC2_METADATA_SERVICE_ENDPOINT", mr_test_http_url(server), "/");
+    n_busy = 1;
+    expect_problem("EC2's metadata service: HTTP 503");
+    busy_after_role = 2; /* it is there, and is asked again at once */
+    expect_keys("ID1", "SECRET/1", "TOKEN1");
+}
+
 static uint64_t expect_set(int n)
 {
     struct mr_store_settings settings;
@@ -535,6 +553,19 @@ static void keys_are_renewed_while_they_are_held_and_kept_when_that_fails(void *
     assert_int_equal(n_logged, 1);
 }
 
+static void keys_that_have_ended_are_not_asked_for_all_the_time(void **state)
+{
+    (void)state;
+    life_s = -3600; /* or the clock of this machine is wrong */
+    set_below("AWS_CONTAINER_CREDENTIALS_FULL_URI", mr_test_http_url(server), "/container");
+    time_t begin = time(NULL);
+    expect_keys("ID1", "SECRET/1", "TOKEN1");
+    assert_int_equal(mr_credentials_hold(NULL), MR_OK);
+    mr_clock_sleep_ms(2500);
+    mr_credentials_release();
+    assert_in_range(n_sets, 1, 1 + (time(NULL) - begin) / 9);
+}
+
 static void a_forked_child_has_its_own_settings(void **state)
 {
     (void)state;
@@ -563,6 +594,30 @@ static void a_forked_child_has_its_own_settings(void **state)
     mr_credentials_release();
 }
 
+/* Opening asks S3 for nothing, but the loader's workers will. */
+static void local_annotations_of_images_at_s3_need_awss_keys(void **state)
+{
+    (void)state;
+    char spec[2 * PATH_BYTES];
+    write_file("all.json",
+               "{\"images\":[{\"id\":1,\"file_name\":\"a.jpg\",\"width\":9,\"height\":9}],"
+               "\"annotations\":[],\"categories\":[{\"id\":1,\"name\":\"x\"}]}");
+    write_file(".aws/credentials",
+               "[default]\naws_access_key_id = FILE\naws_secret_access_key = secret\n");
+    snprintf(spec, sizeof spec, "coco:s3://bucket/images?index=none&annotations=%s/all.json",
+             folder);
+    pid_t pid = fork(); /* has asked for nothing yet */
+    if (pid == 0) {
+        struct mr_store_settings settings;
+        mr_dataset *dataset;
+        bool good = mr_dataset_open(spec, NULL, &dataset, NULL) == MR_OK &&
+                    mr_credentials_hold(NULL) == MR_OK && mr_store_settings_get(&settings) > 0;
+        _exit(good && strcmp(settings.s3.key_id, "FILE") == 0 ? 0 : 1);
+    }
+    int end;
+    assert_true(waitpid(pid, &end, 0) == pid && end == 0);
+}
+
 static void other_stores_do_not_ask_for_awss_keys(void **state)
 {
     (void)state;
@@ -589,13 +644,16 @@ static void other_stores_do_not_ask_for_awss_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(other_stores_do_not_ask_for_awss_keys), /* the first, as it says */
+        T(other_stores_do_not_ask_for_awss_keys),            /* the first, as it says */
+        T(local_annotations_of_images_at_s3_need_awss_keys), /* so is this one */
         T(sources_are_asked_in_the_order_of_awss_tools),
         T(profiles_are_read_as_awss_tools_read_them),
         T(roles_of_profiles_need_a_web_identity_or_a_program),
         T(programs_that_fail_are_named_and_their_output_is_not),
         T(servers_that_refuse_are_named_with_their_word),
+        T(a_busy_metadata_service_is_not_taken_for_none),
         T(keys_are_renewed_while_they_are_held_and_kept_when_that_fails),
+        T(keys_that_have_ended_are_not_asked_for_all_the_time),
         T(a_forked_child_has_its_own_settings),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -193,6 +193,12 @@ static void only_requests_that_are_not_direct_follow_redirects_and_use_proxies(v
         assert_int_equal(run(rig, &request).code, direct ? 302 : 200);
         rig->n_faults = 0;
     }
+    request.direct = false;
+    request.body = "a=SECRET"; /* it is for this server alone */
+    rig->n_faults = 1;
+    assert_int_equal(run(rig, &request).code, 302);
+    request.body = NULL;
+    request.direct = true;
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     assert_int_equal(run(rig, &request).code, 200);
     request.direct = false;

@@ -107,6 +107,13 @@ static void values_come_from_the_names_of_the_stores_tools(void **state)
     mr_store_settings_read(&settings);
     assert_true(!settings.s3.path_style && settings.s3.virtual_style);
     assert_string_equal(settings.gcs.key_id, "GOOG2");
+    setenv("AWS_SECRET_ACCESS_KEY", "sec ret \r\n", 1); /* as a file has it */
+    setenv("HF_TOKEN", "hf_x\n", 1);
+    setenv("AWS_REGION", "\n", 1);
+    mr_store_settings_read(&settings);
+    assert_string_equal(settings.s3.secret, "sec ret");
+    assert_string_equal(settings.hf.token, "hf_x");
+    assert_string_equal(settings.s3.region, "eu-west-1"); /* the next name's */
 }
 
 static void problems_name_the_variable_and_not_its_value(void **state)

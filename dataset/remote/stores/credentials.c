@@ -24,7 +24,7 @@
 enum {
     RENEW_S = 300,    /* before keys end; half of their time if that is less */
     REREAD_S = 600,   /* the end of temporary keys in a file, which does not state it */
-    AGAIN_S = 10,     /* a source that failed at first is asked again */
+    AGAIN_S = 10,     /* a source that failed at first, or gave ended keys, is asked again */
     MAX_PAUSE_S = 60, /* after renewals that failed */
 };
 
@@ -184,7 +184,10 @@ static void use_keys(const struct mr_key_set *keys, struct mr_store_s3 *s3)
     memcpy(s3->token, keys->token, sizeof s3->token);
     s3->problem[0] = '\0';
     state.n_failures = 0;
-    state.renew_s = keys->end_s == 0 ? 0 : left > 2 ? keys->end_s - early : now + 1;
+    if (left > 2)
+        state.renew_s = keys->end_s - early;
+    else /* they have ended, or the clock is wrong: the source is not asked all the time */
+        state.renew_s = keys->end_s == 0 ? 0 : now + (left > 0 ? 1 : AGAIN_S);
 }
 
 static void note_problem(struct mr_store_s3 *s3, const mr_error *error)

@@ -270,17 +270,19 @@ mr_status mr_key_source_container(struct mr_key_set *out, mr_error *error)
     return status;
 }
 
-/* The first line of a page of the metadata service. MR_END: there is none. */
+/* The first line of a page of the metadata service. MR_END: there is none; a busy one is there. */
 static mr_status fetch_line(const struct mr_fetch_request *request, char *out, size_t size,
                             mr_error *error)
 {
     struct mr_fetch *fetch;
     struct mr_fetch_answer answer;
     mr_error why;
+    bool is_busy = false;
     mr_status status = mr_fetch_create(&fetch, &why);
     if (status == MR_OK)
         status = mr_fetch_run(fetch, request, &answer, &why);
     if (status == MR_OK) {
+        is_busy = answer.code == 429 || answer.code == 503;
         size_t len = strcspn(answer.body, "\r\n");
         if (answer.code != 200 || len == 0 || len >= size)
             status = mr_error_set(&why, MR_ERR_IO, "HTTP %d", answer.code);
@@ -288,7 +290,7 @@ static mr_status fetch_line(const struct mr_fetch_request *request, char *out, s
             snprintf(out, size, "%.*s", (int)len, answer.body);
     }
     mr_fetch_destroy(fetch);
-    if (status == MR_ERR_IO)
+    if (status == MR_ERR_IO && !is_busy)
         why.status = MR_END;
     return status == MR_OK ? MR_OK : fail(INSTANCE, &why, error);
 }
@@ -321,6 +323,7 @@ mr_status mr_key_source_instance(struct mr_key_set *out, mr_error *error)
     snprintf(header, sizeof header, "X-aws-ec2-metadata-token: %s", token);
     request.method = NULL;
     request.headers = headers;
+    request.retry_ms = RETRY_MS; /* it is there */
     snprintf(url, sizeof url, "%.*s/latest/meta-data/iam/security-credentials/", len, base);
     status = fetch_line(&request, role, sizeof role, error);
     if (status != MR_OK)

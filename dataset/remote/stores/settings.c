@@ -23,18 +23,24 @@ static const char *find_value(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Take the first of these variables that is set. A value that does not fit is a problem. */
+/*
+ * Take the first of these variables that is set, without white space at its end: secrets that are
+ * made of files have a line end. A value that does not fit is a problem.
+ */
 static void take(const char *const names[], char *out, size_t size, char problem[MR_STORE_PROBLEM])
 {
     for (; *names; names++) {
         const char *value = find_value(*names);
-        if (!value)
+        size_t len = value ? strlen(value) : 0;
+        while (len > 0 && strchr(" \t\r\n", value[len - 1]))
+            len--;
+        if (len == 0)
             continue;
-        if (strlen(value) < size)
-            memcpy(out, value, strlen(value) + 1);
+        if (len < size)
+            snprintf(out, size, "%.*s", (int)len, value);
         else
             snprintf(problem, MR_STORE_PROBLEM, "%s has %zu bytes, more than the limit of %zu",
-                     *names, strlen(value), size - 1);
+                     *names, len, size - 1);
         return;
     }
 }
