@@ -61,7 +61,7 @@ static void name_files(char spec[SPEC], const char *ending, const char *keys)
 
 static int64_t element(const mr_array *array, int64_t row, int64_t i)
 {
-    const char *at = (const char *)array->data + row * array->strides[0] + i * array->strides[1];
+    const void *at = (const char *)array->data + row * array->strides[0] + i * array->strides[1];
     return array->dtype == MR_I64 ? *(const int64_t *)at : *(const int32_t *)at;
 }
 
