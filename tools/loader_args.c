@@ -115,7 +115,7 @@ static const struct mr_arg list[] = {
      "With mix:...: an epoch ends when the first source is used up, or when all are (default none: "
      "it has no end)",
      FIELD(mix_stop)},
-    {"mix-samples", "N", "With mix:...: samples of an epoch, instead of --mix-stop",
+    {"mix-samples", "N", "With mix:...: samples of an epoch (default: --mix-stop says)",
      FIELD(mix_samples)},
     {"mix-order", "even|megatron",
      "With mix:...: less than one sample from the weights at every position, or Megatron-Core's "

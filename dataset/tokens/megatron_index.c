@@ -56,13 +56,13 @@ static mr_status check_header(const char *name, struct mr_megatron_index *index,
     uint64_t n = index->n_sequences, n_documents = read_u64(map + 26);
     uint64_t room = index->map_len - MR_MEGATRON_HEADER;
     bool fits = n <= room / 12 && n_documents > 0 && n_documents <= (room - 12 * n) / 8;
-    const uint8_t *documents = map + MR_MEGATRON_HEADER + 12 * n;
     uint64_t left = fits ? room - 12 * n - 8 * n_documents : 0;
     if (!fits || (left != 0 && left != n)) /* n: modes */
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s has %zu bytes, which do not fit %" PRIu64 " sequences and %" PRIu64
                             " documents",
                             name, index->map_len, n, n_documents);
+    const uint8_t *documents = map + MR_MEGATRON_HEADER + 12 * n;
     if (read_u64(documents) != 0 || read_u64(documents + 8 * (n_documents - 1)) != n)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "%s: its documents do not begin with sequence 0 and end with %" PRIu64,
