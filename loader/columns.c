@@ -97,9 +97,8 @@ static void add_mask(const struct mr_plan *plan, struct mr_columns *columns)
 {
     const struct mr_view *view = &plan->view;
     char name[MR_COLUMN_NAME];
-    const bool pads = plan->max_side != 0; /* also where all images have one size */
-    const int64_t shape[3] = {view->n_pictures, pads ? 0 : plan->out_height,
-                              pads ? 0 : plan->out_width};
+    const bool pads = plan->max_side != 0;
+    const int64_t shape[3] = {view->n_pictures, plan->out_height, plan->out_width};
     const int64_t most_pixels =
         (int64_t)(plan->out_bytes / (plan->channels * mr_dtype_size(plan->dtype)));
     const bool has_gaps = plan->keeps_size && !pads;

@@ -433,11 +433,15 @@ mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }
 
-/* The height and the width of a batch's rows are not known: they are 0. */
+/*
+ * The height and the width of a batch's rows are not known, also where all images have one size:
+ * they are 0.
+ */
 static mr_status pad_to_side(struct mr_plan *plan, uint32_t max_side, mr_error *error)
 {
     uint64_t pixel_bytes = plan->channels * mr_dtype_size(plan->dtype);
     plan->max_side = max_side;
+    plan->out_height = plan->out_width = 0;
     plan->out_bytes = (uint64_t)max_side * max_side * pixel_bytes;
     memset(plan->out_shape, 0, sizeof plan->out_shape);
     plan->out_shape[plan->layout == MR_NCHW ? 0 : 2] = plan->channels;
