@@ -55,12 +55,6 @@ static bool label_extent(const struct mr_catalog *catalog, int64_t index,
     return true;
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file,
-                     char path_out[MR_CATALOG_PATH])
-{
-    return mr_catalog_region_path(catalog, file, "", path_out);
-}
-
 static void record_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
                         size_t size)
 {
@@ -133,7 +127,7 @@ const struct mr_catalog_ops mr_catalog_records_ops = {
     .is_sound = has_starts,
     .image = data_extent,
     .label_extent = label_extent,
-    .path = find_path,
+    .path = mr_catalog_region_plain_path,
     .name = record_name,
     .label = locate_label,
     .widen = widen_label,

@@ -191,6 +191,19 @@ int mr_catalog_region_path(const struct mr_catalog *catalog, uint64_t i, const c
     return join_path(folder, name, len, path_out);
 }
 
+int mr_catalog_region_plain_path(const struct mr_catalog *catalog, uint64_t file,
+                                 char path_out[MR_CATALOG_PATH])
+{
+    return mr_catalog_region_path(catalog, file, "", path_out);
+}
+
+mr_status mr_catalog_region_no_label(const struct mr_catalog *catalog, int64_t index,
+                                     void *label_out, struct mr_extent *extent_out, mr_error *error)
+{
+    (void)catalog, (void)index, (void)label_out, (void)extent_out, (void)error;
+    return MR_OK;
+}
+
 void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uint64_t file,
                             const char *suffix, char *name_out, size_t size)
 {

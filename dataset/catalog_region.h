@@ -45,6 +45,13 @@ uint64_t mr_catalog_region_last(const uint64_t *firsts, uint64_t n, uint64_t str
  */
 int mr_catalog_region_path(const struct mr_catalog *catalog, uint64_t i, const char *folder,
                            char path_out[MR_CATALOG_PATH]);
+/* The same without a folder, for schemes whose files are named so. */
+int mr_catalog_region_plain_path(const struct mr_catalog *catalog, uint64_t file,
+                                 char path_out[MR_CATALOG_PATH]);
+/* For schemes whose samples have no label: kind.label_bytes is 0. */
+mr_status mr_catalog_region_no_label(const struct mr_catalog *catalog, int64_t index,
+                                     void *label_out, struct mr_extent *extent_out,
+                                     mr_error *error);
 /* The name of a sample: the path of its file as the user would write it, then suffix. */
 void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uint64_t file,
                             const char *suffix, char *name_out, size_t size);

@@ -101,24 +101,11 @@ static bool next_piece(const struct mr_catalog *catalog, struct mr_piece_walk *w
     return false;
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file,
-                     char path_out[MR_CATALOG_PATH])
-{
-    return mr_catalog_region_path(catalog, file, "", path_out);
-}
-
 static void row_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
 {
     char suffix[24];
     snprintf(suffix, sizeof suffix, "#%" PRId64, index);
     mr_catalog_region_name(catalog, index, 0, suffix, name_out, size);
-}
-
-static mr_status no_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
-                          struct mr_extent *extent_out, mr_error *error)
-{
-    (void)catalog, (void)index, (void)label_out, (void)extent_out, (void)error;
-    return MR_OK; /* of 0 bytes */
 }
 
 const struct mr_catalog_ops mr_catalog_documents_ops = {
@@ -127,7 +114,7 @@ const struct mr_catalog_ops mr_catalog_documents_ops = {
     .image = row_extent,
     .begin_pieces = begin_pieces,
     .next_piece = next_piece,
-    .path = find_path,
+    .path = mr_catalog_region_plain_path,
     .name = row_name,
-    .label = no_label,
+    .label = mr_catalog_region_no_label,
 };

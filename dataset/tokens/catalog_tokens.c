@@ -31,12 +31,6 @@ static struct mr_extent row_extent(const struct mr_catalog *catalog, int64_t ind
                               .len = catalog->header->kind.data_bytes};
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file,
-                     char path_out[MR_CATALOG_PATH])
-{
-    return mr_catalog_region_path(catalog, file, "", path_out);
-}
-
 /* FILE#ROW, as records have it. */
 static void row_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
 {
@@ -46,17 +40,10 @@ static void row_name(const struct mr_catalog *catalog, int64_t index, char *name
     mr_catalog_region_name(catalog, index, file, suffix, name_out, size);
 }
 
-static mr_status no_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
-                          struct mr_extent *extent_out, mr_error *error)
-{
-    (void)catalog, (void)index, (void)label_out, (void)extent_out, (void)error;
-    return MR_OK; /* of 0 bytes */
-}
-
 const struct mr_catalog_ops mr_catalog_tokens_ops = {
     .is_sound = has_starts,
     .image = row_extent,
-    .path = find_path,
+    .path = mr_catalog_region_plain_path,
     .name = row_name,
-    .label = no_label,
+    .label = mr_catalog_region_no_label,
 };
