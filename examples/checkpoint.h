@@ -14,7 +14,7 @@ struct checkpoint {
     char magic[8];
     uint64_t dtype;
     uint64_t n_params;
-    uint64_t epoch;        /* the current epoch, or the next one */
+    uint64_t epoch;        /* the current epoch, or the next one; of train_tokens: steps */
     uint64_t in_epoch;     /* 1: the epoch was interrupted, and position says where */
     double best;           /* best test accuracy so far, 0 to 1 */
     uint64_t position_len; /* bytes of position, from mr_loader_save() */

@@ -217,7 +217,7 @@ cp -r "$doc/examples" "$folder/copied"
 make -C "$folder/copied" CC="$CC" CFLAGS='-O1 -Wall -Wextra -Werror' >"$folder/log" 2>&1 ||
     { cat "$folder/log"; fail "make in a copy of the examples"; }
 run_program copied_first_batch "$folder/copied/first_batch"
-names='own_samples tokens plug_darknet plug_llmc'
+names='own_samples tokens plug_darknet plug_llmc train_tokens'
 if pkg-config --exists openblas; then names="$names train_cifar10 train_imagefolder"; fi
 for name in $names; do
     test -x "$folder/copied/$name" || fail "make in a copy of the examples has not made $name"

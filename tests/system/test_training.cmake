@@ -12,6 +12,12 @@ mr_busy(test_training test_training_modes)
 mr_test(test_checkpoint SOURCES test_checkpoint.c ${PROJECT_SOURCE_DIR}/examples/checkpoint.c
     LIBS mr_base mr_test_folder)
 target_link_options(test_checkpoint PRIVATE -Wl,--wrap=fsync,--wrap=rename)
+mr_test(test_train_tokens SOURCES test_train_tokens.c LIBS mr_training_rig mr_loader TIMEOUT 300)
+if(TARGET train_tokens)
+  target_compile_definitions(test_train_tokens
+                             PRIVATE MR_TEST_TRAIN_TOKENS="$<TARGET_FILE:train_tokens>")
+  add_dependencies(test_train_tokens train_tokens)
+endif()
 if(NOT TARGET train_cifar10)
   return()
 endif()
