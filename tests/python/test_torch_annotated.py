@@ -261,6 +261,9 @@ def test_samples_are_those_of_the_object(coco, voc):
     """A Subset, ids that the program has changed, a copy of the loader."""
     dataset = open_coco(coco, to_floats())
     expect_same(data.Subset(dataset, [5, -1, 3, 3]), collate)
+    expect_same(data.Subset(dataset, [5, 1]) + data.Subset(dataset, [0, -1, 5]), collate)
+    expect_fallback(dataset + pickle.loads(pickle.dumps(dataset)),
+                    "a ConcatDataset of several datasets with masks or boxes")
     expect_same(data.Subset(wrap(datasets.VOCDetection(voc, transforms=to_floats())), [9, 2]),
                 collate)
     inner = datasets.CocoDetection(*coco, transforms=to_floats())

@@ -205,7 +205,7 @@ class _Loader(DataLoader[Any]):
     def _order_options(self) -> dict[str, Any]:
         sampler = self._repeater
         options = self._finish.options() if self._finish is not None else {}
-        if is_timm(self._source.owner, "dataset.ImageDataset"):
+        if all(is_timm(part.owner, "dataset.ImageDataset") for part in self._source.parts):
             options["on_error"] = "skip"  # timm too takes the next index
         if sampler is None:
             return {**super()._order_options(), **options}

@@ -27,7 +27,7 @@ from . import _accelerate, _ray
 from ._accelerate import innermost
 from ._dataset import find_members
 from ._recipe import Recipe, recognise
-from ._source import check_functions, open_source
+from ._source import Source, check_functions, open_source
 from ._words import Unknown, foresee, needs
 
 _T = TypeVar("_T", covariant=True)
@@ -184,7 +184,9 @@ class DataLoader(data.DataLoader[_T]):
         if self._recipe is None:
             raise make_state_error(f"torch's own DataLoader is used: {self._reason}")
         self._renew()
-        classes = [str(name) for name in getattr(self._source.owner, "classes", ())]
+        names = [[str(name) for name in getattr(part.owner, "classes", ())]
+                 for part in self._source.parts]
+        classes = names[0] if names.count(names[0]) == len(names) else []
         if self._native is not None:
             return show(self._native, n, classes)
         indices = self._source.indices
@@ -236,14 +238,21 @@ class DataLoader(data.DataLoader[_T]):
         check_functions(self.dataset)
         if self._source.annotated is not None:
             return self._source.annotated.recognise(self.exact_resize)
-        recipe = recognise(self._source.owner.transform, self.exact_resize)
-        recipe = recipe._replace(text=self._source.prefix + recipe.text)
+        recipe, *others = map(self._recognise_part, self._source.parts)
+        for other in others:
+            needs(other == recipe, "a ConcatDataset whose datasets have different transforms: "
+                  f"{recipe.text} in {recipe.dtype}, {other.text} in {other.dtype}")
         # torch's default_collate too needs images of one size.
         size = getattr(self._batches, "batch_size", None) or 1
         stacks = size > 1 and self.collate_fn is data.default_collate
-        if not (recipe.has_size or stacks) and not isinstance(self._source.owner, datasets.CIFAR10):
+        if not (recipe.has_size or stacks) and not isinstance(
+                self._source.parts[0].owner, datasets.CIFAR10):
             raise Unknown("images that come out with different sizes")
         return recipe
+
+    def _recognise_part(self, part: Source) -> Recipe:
+        recipe = recognise(part.owner.transform, self.exact_resize)
+        return recipe._replace(text=part.prefix + recipe.text)
 
     def _leave(self, reason: Exception) -> None:
         """From now on load with torch's own DataLoader."""

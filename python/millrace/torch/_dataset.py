@@ -151,8 +151,8 @@ class Samples(Dataset):
         self.samples = samples
         if not samples:
             raise ValueError("there are no samples: the list is empty")
-        memory = MemoryFile("millrace-list", map(_write_line, itertools.count(), samples))
-        super().__init__(f"list:{memory.path}?label=i64", transform)
+        self._memory = MemoryFile("millrace-list", map(_write_line, itertools.count(), samples))
+        super().__init__(f"list:{self._memory.path}?label=i64", transform)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"samples": self.samples, "transform": self.transform}

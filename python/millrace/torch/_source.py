@@ -2,22 +2,24 @@
 """Recognises torchvision's datasets, and opens them as datasets of the library.
 
 The samples of the Python object are passed to the library in files in memory, so samples and labels
-are exactly the same: an ImageFolder's paths as a list, CIFAR's arrays as records.
+are exactly the same: an ImageFolder's paths as a list, CIFAR's arrays as records. A ConcatDataset
+is a mixture, whose indices are those of its sources, one after the other.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any, Iterable, Iterator, NamedTuple
 
 import numpy
+from torch.utils.data import ConcatDataset, Subset
 from torch.utils.data import Dataset as TorchDataset
-from torch.utils.data import Subset
 from torchvision import datasets
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
 
-from .. import Dataset, features
+from .. import Dataset, Error, features
 from ._annotated import Annotated, is_annotated
 from ._dataset import Dataset as SpecDataset
 from ._huggingface import describe, is_huggingface
@@ -58,6 +60,13 @@ class Source(NamedTuple):
     """What comes before the text of the transform."""
     annotated: Annotated | None = None
     """If samples have masks or boxes: what makes them."""
+    members: tuple[Source, ...] = ()
+    """Those of a ConcatDataset, which has no owner itself."""
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """The sources that have an owner."""
+        return self.members or (self, )
 
 
 def _list_lines(samples: Iterable[tuple[Any, int]]) -> Iterator[bytes]:
@@ -135,7 +144,7 @@ def _open_cifar(cifar: Any) -> MemoryFile:
     return MemoryFile("millrace-cifar", _cifar_rows(cifar))
 
 
-def _compose(dataset: Any, others: list[Any], indices: Any = None) -> Any:
+def _compose(dataset: Any, others: list[Any], indices: Any) -> Any:
     """The index in the library's dataset for each index of the outermost Subset. indices: for each
     index of the dataset; None if they are the same."""
     for subset in reversed(others):
@@ -146,10 +155,22 @@ def _compose(dataset: Any, others: list[Any], indices: Any = None) -> Any:
     return indices
 
 
+def _strip(dataset: Any) -> tuple[Any, list[Any]]:
+    """The dataset inside Subsets, and the Subsets."""
+    subsets = []
+    while type(dataset) is Subset:
+        subsets.append(dataset)
+        dataset = dataset.dataset
+    return dataset, subsets
+
+
 def check_functions(dataset: Any) -> None:
     """Raises Unknown if a dataset that was opened has functions that the workers do not call."""
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
+    dataset, _ = _strip(dataset)
+    if isinstance(dataset, ConcatDataset):
+        for member in dataset.datasets:
+            check_functions(member)
+        return
     own = vars(dataset)
     needs(getattr(dataset, "target_transform", None) is None, "a target_transform")
     needs(own.get("loader", own.get("_loader", default_loader)) is default_loader,
@@ -159,22 +180,65 @@ def check_functions(dataset: Any) -> None:
 def open_source(dataset: Any) -> Source:
     """The library's dataset for a Python object. Raises Unknown."""
     with foresee("a dataset"):
-        return _open(dataset)
+        inner, subsets = _strip(dataset)
+        source = _open(inner)
+        return source._replace(indices=_compose(inner, subsets, source.indices))
+
+
+def _concatenate(dataset: Any) -> Source:
+    """A ConcatDataset. A dataset that it has several times, as Subsets for example, is opened
+    once."""
+    needs(
+        list(itertools.accumulate(map(len, dataset.datasets))) == dataset.cumulative_sizes,
+        "a ConcatDataset whose datasets have another length than when it was made")
+    parts = [_strip(member) for member in dataset.datasets]
+    inners = {id(inner): inner for inner, _ in parts}
+    sources = {number: _open(inner) for number, inner in inners.items()}
+    starts = dict(zip(sources, itertools.accumulate(
+        (len(source.dataset) for source in sources.values()), initial=0)))
+    orders = []
+    for inner, subsets in parts:
+        own = _compose(inner, subsets, sources[id(inner)].indices)
+        orders.append(starts[id(inner)] + (numpy.arange(len(inner)) if own is None else own))
+    made, order = _mix(list(sources.values())), numpy.concatenate(orders)
+    is_same = numpy.array_equal(order, numpy.arange(len(made.dataset)))
+    return made._replace(indices=None if is_same else order)
+
+
+def _mix(sources: list[Source]) -> Source:
+    """The samples of several sources, one source after the other."""
+    if len(sources) == 1:
+        return sources[0]
+    needs(all(source.annotated is None for source in sources),
+          "a ConcatDataset of several datasets with masks or boxes")
+    needs(len({source.keys for source in sources}) == 1,
+          "a ConcatDataset whose datasets have different keys")
+    try:
+        native = Dataset("mix:" + "|".join(f"1*({_nest(one.dataset.spec)})" for one in sources))
+    except Error as error:
+        raise Unknown(f"a ConcatDataset: {error}") from None
+    needs(len(native) == sum(len(source.dataset) for source in sources),
+          "a ConcatDataset of a dataset that has changed since it was opened")
+    members = tuple(part for source in sources for part in source.parts)
+    return Source(native, None, None, None, members[0].keys, members=members)
+
+
+def _nest(spec: str) -> str:
+    """A spec as a source of a mixture."""
+    if spec.lower().startswith("mix:"):
+        return spec
+    return spec.replace("(", "%28").replace(")", "%29").replace("|", "%7C")
 
 
 def _open(dataset: Any) -> Source:
-    subsets = []
-    while type(dataset) is Subset:
-        subsets.append(dataset)
-        dataset = dataset.dataset
+    if _keeps(dataset, ConcatDataset):
+        return _concatenate(dataset)
     if isinstance(dataset, SpecDataset):
-        indices = _compose(dataset, subsets, dataset.order)
-        return Source(dataset.native, dataset, indices, None, dataset.keys,
+        return Source(dataset.native, dataset, dataset.order, None, dataset.keys,
                       "exif+" if dataset.upright else "")
     if is_annotated(dataset):
         made = Annotated(dataset)
-        return Source(made.native, dataset, _compose(dataset, subsets, made.indices), made.memory,
-                      annotated=made)
+        return Source(made.native, dataset, made.indices, made.memory, annotated=made)
     files = _find_files(dataset)
     if files is None and is_timm(dataset, "dataset.ImageDataset"):
         files = _find_timm_files(dataset)
@@ -192,4 +256,4 @@ def _open(dataset: Any) -> Source:
         advice = "; use millrace.torch.Dataset(spec, transform)" if isinstance(
             dataset, (str, os.PathLike, Dataset)) else ""
         raise Unknown(f"the dataset {type(dataset).__name__}{advice}")
-    return Source(Dataset(spec), _transform_owner(dataset), _compose(dataset, subsets), memory)
+    return Source(Dataset(spec), _transform_owner(dataset), None, memory)
