@@ -216,9 +216,8 @@ foreach(room base sampler dataset dataset/annotations dataset/remote
         dataset/remote/listing dataset/remote/stores dataset/tar dataset/tokens
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
         transforms/masks transforms/mixing transforms/simd transforms/text transforms/views pinned
-        packs cache loader loader/workers dist dist/rendezvous dist/launch dist/group dist/gloo
-        dist/mpi
-        dist/nccl
+        packs cache loader loader/trace loader/workers dist dist/rendezvous dist/launch dist/group
+        dist/gloo dist/mpi dist/nccl
         tools tools/measure examples python tests bench)
   list(APPEND mr_readmes ${room}/README.md)
 endforeach()

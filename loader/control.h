@@ -10,7 +10,7 @@
 
 #include "cache/cache_region.h"
 #include "loader/damage_map.h"
-#include "loader/trace_ring.h"
+#include "loader/trace/trace_ring.h"
 #include "pinned/slab.h"
 #include "pinned/slot.h"
 #include "transforms/codec.h"

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "loader/control.h"
-#include "loader/trace.h"
+#include "loader/trace/trace.h"
 #include "pinned/copier.h"
 #include "pinned/slot_streams.h"
 #include "sampler/sampler.h"

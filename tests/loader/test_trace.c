@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trace without a loader: rings as workers may leave them, and the file that is written. */
-#include "loader/trace.h"
+#include "loader/trace/trace.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * A trace's ring. The reader runs in the host and checks what it reads, because a worker may have
  * left anything in shared memory.
  */
-#include "loader/trace_ring.h"
+#include "loader/trace/trace_ring.h"
 
 #include <assert.h>
 

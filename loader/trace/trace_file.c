@@ -5,7 +5,7 @@
  *
  * Invariant: the file is opened without truncation, since another loader may be writing it.
  */
-#include "loader/trace_file.h"
+#include "loader/trace/trace_file.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #define LOADER_TRACE_H
 
 #include "base/error.h"
-#include "loader/trace_ring.h"
+#include "loader/trace/trace_ring.h"
 
 struct mr_trace;
 

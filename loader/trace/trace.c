@@ -3,7 +3,7 @@
  * The trace's rows and its thread. In this format, spans of one row must follow or contain each
  * other. Reads and lent batches overlap, so they are written as asynchronous events.
  */
-#include "loader/trace.h"
+#include "loader/trace/trace.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "loader/trace_file.h"
+#include "loader/trace/trace_file.h"
 
 enum { DRAIN_MS = 10, FIRST_HOST_TID = 1, FIRST_WORKER_TID = 100 };
 
