@@ -31,7 +31,8 @@ enum style { NGINX, APACHE, PYTHON, S3, GOOGLE, N_STYLES };
 static struct tree tree;
 static struct mr_test_http *server;
 static enum style style;
-static const char *odd_page; /* is sent for each folder; NULL: none */
+static const char *odd_page;                           /* is sent for each folder; NULL: none */
+static void (*make_page)(uint64_t number, char *text); /* the same for each request */
 
 static char *files[MAX_FILES]; /* below the tree, sorted by bytes */
 static int n_files;
@@ -181,7 +182,9 @@ static bool answer(void *user, const struct mr_test_http_request *request,
     if (!is_page)
         return false;
     page->body = odd_page ? strdup(odd_page) : calloc(1, TEXT);
-    if (!odd_page && style >= S3)
+    if (make_page)
+        make_page(request->number, page->body);
+    else if (!odd_page && style >= S3)
         make_store_page(path, request->head, page->body);
     else if (!odd_page)
         make_index(path, page->body);
@@ -339,21 +342,81 @@ static void expect_odd_error(const char *page, const char *words)
 #define KEY(key) "<Contents><Key>" key "</Key></Contents>"
 #define FOLDER(key) "<CommonPrefixes><Prefix>" key "</Prefix></CommonPrefixes>"
 
+#define NEXT(token)                                                                                \
+    "<IsTruncated>true</IsTruncated>"                                                              \
+    "<NextContinuationToken>" token "</NextContinuationToken>"
+
 static void a_store_that_lies_is_refused(void **state)
 {
     (void)state;
     style = S3;
     expect_odd_error(XML(KEY("other/x.jpg")), "the server lists what is elsewhere: 'other/x.jpg'");
     expect_odd_error(XML(FOLDER("p/a")), "the server lists what is elsewhere: 'p/a'");
-    expect_odd_error(XML(FOLDER("p/")), "no file can be called ''");
+    expect_odd_error(XML(FOLDER("p/")), "the server lists what is elsewhere: 'p/'");
     expect_odd_error(XML(FOLDER("p/../")), "no file can be called '..'");
-    expect_odd_error(XML(FOLDER("p//")), "no file can be called ''");
-    expect_odd_error(XML(KEY("p/x.jpg") "<IsTruncated>true</IsTruncated>"
-                                        "<NextContinuationToken>t</NextContinuationToken>"),
-                     "the server sends the same page again");
+    expect_odd_error(XML(FOLDER("p//")), "a class folder has no name: 's3://bucket/p//'");
+    expect_odd_error(XML(KEY("p/x.jpg") NEXT("t")), "the server sends the same page again");
+    expect_odd_error(XML(NEXT("t")), "the server sends the same page again");
     expect_odd_error(XML(FOLDER("p/a/") FOLDER("p/a/")), "elsewhere");
     expect_odd_error("<html></html>", "it is <html>, not <ListBucketResult>");
     expect_odd_error("", "no element found");
+}
+
+/* Pages without an end, made of their number. */
+static void circle_of_tokens(uint64_t number, char *text)
+{
+    sprintf(text, XML(KEY("p/%" PRIu64 ".jpg") NEXT("t%" PRIu64)), number, number % 5);
+}
+
+static void circle_of_keys(uint64_t number, char *text)
+{
+    sprintf(text, XML(KEY("p/%" PRIu64 ".jpg") NEXT("t%" PRIu64)), number % 7, number);
+}
+
+static void no_keys(uint64_t number, char *text)
+{
+    sprintf(text, XML(NEXT("t%" PRIu64)), number);
+}
+
+static void a_listing_without_an_end_is_refused(void **state)
+{
+    (void)state;
+    static void (*const makers[])(uint64_t, char *) = {circle_of_tokens, circle_of_keys, no_keys};
+    style = S3;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        make_page = makers[i];
+        expect_list_error("p/", MR_ERR_DAMAGED,
+                          "cannot list s3://bucket/p/: the server sends the same page again, or "
+                          "none with keys");
+    }
+    make_page = NULL;
+}
+
+/* No file system has such names, but the keys are there. */
+static void keys_may_have_two_slashes(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"p/a/1.jpg", "p/a//1.jpg", "p/a//b//2.jpg"};
+    mr_dataset_options options = MR_DATASET_OPTIONS_INIT;
+    mr_dataset *listed;
+    mr_error error;
+    char url[200];
+    style = S3;
+    options.no_classes = true;
+    odd_page = XML(KEY("p/a/1.jpg") KEY("p/a//b//2.jpg") KEY("p/a//1.jpg") KEY("p/a//"));
+    assert_ok(mr_dataset_from_store(url_of("p/"), &options, &listed, &error), &error);
+    odd_page = NULL;
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(mr_dataset_n_samples(listed), 3);
+        for (int64_t i = 0; i < 3; i++) {
+            snprintf(url, sizeof url, "s3://bucket/%s", keys[i]);
+            assert_string_equal(path_of(listed, i), url);
+        }
+        if (round == 0)
+            assert_ok(mr_dataset_save_list(listed, tree_at(&tree, "saved"), &error), &error);
+        mr_dataset_destroy(listed);
+        listed = round == 0 ? open_dataset(tree_spec(&tree, "list", "saved")) : NULL;
+    }
 }
 
 static void an_index_that_lies_is_refused(void **state)
@@ -433,6 +496,8 @@ int main(void)
     const struct CMUnitTest tests[] = {T(a_listing_is_the_imagefolder_of_a_copy),
                                        T(empty_classes_and_missing_ones_are_errors),
                                        T(a_store_that_lies_is_refused),
+                                       T(a_listing_without_an_end_is_refused),
+                                       T(keys_may_have_two_slashes),
                                        T(an_index_that_lies_is_refused),
                                        T(the_page_of_a_large_folder_is_read),
                                        cmocka_unit_test(xml_that_is_hostile_is_refused)};

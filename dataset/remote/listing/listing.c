@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/shared_memory.h"
 #include "base/words.h"
+#include "base/xxh3.h"
 #include "dataset/imagefolder.h"
 #include "dataset/list.h"
 #include "dataset/remote/http.h"
@@ -36,6 +37,7 @@ enum {
     RETRY_MS = 30000,
     MAX_DEPTH = 64,
     MAX_ENDINGS = 8,
+    MAX_EMPTY = 10000, /* pages in a row without a key, as of objects that were deleted */
     QUERY = 3 * (MR_LISTING_TOKEN + MR_CATALOG_PATH) + 200 /* each byte may be escaped */
 };
 
@@ -50,6 +52,8 @@ struct task {
     uint32_t depth;
     char *url;   /* of the folder, ends with a slash */
     char *query; /* of a store; NULL: the page is the folder's own */
+    uint32_t n_pages, n_empty;
+    uint64_t seen[2]; /* hashes of a page's token and first key, which do not come again */
 };
 
 /* Files that are not listed, by the ending of their names. */
@@ -126,9 +130,6 @@ static mr_status write_query(const struct listing *listing, struct task *task, c
         len += (size_t)sprintf(text + len, "%s%s", len > 0 ? "&" : "", parts[i]);
         len += put_escaped(text + len, parts[i + 1]);
     }
-    if (task->query && strcmp(task->query, text) == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED,
-                            "cannot list %s: the server sends the same page again", task->url);
     free(task->query);
     task->query = strdup(text);
     return task->query ? MR_OK : mr_error_memory(error, len);
@@ -223,12 +224,13 @@ static void report_passed(const struct listing *listing)
         mr_log_line(MR_LOG_INFO, "%s: files that are not listed: %s", listing->root, text);
 }
 
-/* A path that no file system has, or that URLs resolve. */
-static bool is_odd(const char *path)
+/* A path that no file system has, or that URLs resolve. Keys may have "//". */
+static bool is_odd(const char *path, bool is_key)
 {
     for (const char *at = path;; at++) {
         size_t len = strcspn(at, "/");
-        if (len == 0 || (len == 1 && at[0] == '.') || (len == 2 && at[0] == '.' && at[1] == '.'))
+        if ((len == 0 && !is_key) || (len == 1 && at[0] == '.') ||
+            (len == 2 && at[0] == '.' && at[1] == '.'))
             return true;
         at += len;
         if (!*at)
@@ -244,6 +246,8 @@ static mr_status take_folder(struct listing *listing, struct task *task, const c
     mr_status status = MR_OK;
     if (class_ == NO_CLASS && listing->no_classes)
         class_ = 0;
+    else if (class_ == NO_CLASS && !*path)
+        return fail_name(listing, "a class folder has no name:", url, error);
     else if (class_ == NO_CLASS)
         status = mr_listing_files_class(&listing->files, path, &class_, error);
     return status < 0 ? status : add_task(listing, url, class_, task->depth + 1, error);
@@ -261,7 +265,7 @@ static mr_status take_item(struct listing *listing, struct task *task,
         path[len - 1] = '\0'; /* its slash */
     if (!listing->is_store && !mr_listing_page_decode(path, false))
         return fail_name(listing, "a wrong escape in", spelled, error);
-    if (is_odd(path))
+    if (is_odd(path, listing->is_store))
         return fail_name(listing, "no file can be called", path, error);
     if (item->is_folder)
         return take_folder(listing, task, path, url, error);
@@ -293,13 +297,38 @@ static mr_status take_page(struct listing *listing, struct task *task, mr_error 
             return fail_name(listing, "the URL has more than 4095 bytes:", name, error);
         bool ends_with_slash = url[len - 1] == '/';
         if (strncmp(url, task->url, strlen(task->url)) != 0 ||
-            (items[i].is_folder &&
-             (!ends_with_slash || (listing->is_store && task->class_ != NO_CLASS))))
+            (items[i].is_folder && (!ends_with_slash || strcmp(url, task->url) == 0 ||
+                                    (listing->is_store && task->class_ != NO_CLASS))))
             return fail_name(listing, "the server lists what is elsewhere:", name, error);
         if (items[i].is_folder || !ends_with_slash) /* an empty object may stand for a folder */
             status = take_item(listing, task, &items[i], url, error);
     }
     return status;
+}
+
+/*
+ * Find pages that come in a circle: page 1, 2, 4, 8 and so on is remembered, and no later one has
+ * its token or its first key.
+ */
+static mr_status check_progress(const struct listing *listing, struct task *task, mr_error *error)
+{
+    size_t n;
+    const struct mr_listing_page *page = &listing->page;
+    const struct mr_listing_item *items = mr_listing_page_items(page, &n);
+    const char *texts[2] = {page->token, n > 0 ? mr_listing_page_text(page, items->name) : ""};
+    task->n_empty = n > 0 ? 0 : task->n_empty + 1;
+    task->n_pages++;
+    bool remember = (task->n_pages & (task->n_pages - 1)) == 0, good = task->n_empty <= MAX_EMPTY;
+    for (int i = 0; i < 2; i++) {
+        uint64_t hash = mr_xxh3(texts[i], strlen(texts[i]));
+        good = good && (!*texts[i] || task->seen[i] != hash);
+        task->seen[i] = remember && *texts[i] ? hash : task->seen[i];
+    }
+    return good ? MR_OK
+                : mr_error_set(
+                      error, MR_ERR_DAMAGED,
+                      "cannot list %s: the server sends the same page again, or none with keys",
+                      task->url);
 }
 
 static mr_status end_page(struct listing *listing, struct task *task, mr_error *error)
@@ -319,6 +348,8 @@ static mr_status end_page(struct listing *listing, struct task *task, mr_error *
     if (status < 0)
         return mr_error_set(error, status, "cannot list %s: %s", task->url, why.text);
     status = take_page(listing, task, error);
+    if (status == MR_OK && *page->token)
+        status = check_progress(listing, task, error);
     if (status == MR_OK && *page->token)
         return begin_page(listing, task, page->token, error);
     mr_bytes_fini(&task->page);
