@@ -19,6 +19,7 @@
 #include "dataset/remote/stores/settings.h"
 #include "dataset/remote/stores/store_name.h"
 #include "dataset/remote/url.h"
+#include "dataset/spec.h"
 
 #define NS_PER_S 1e9
 enum {
@@ -262,18 +263,25 @@ static mr_status find_keys(mr_store_report *report, mr_error *error)
     return MR_OK;
 }
 
-static mr_status set_url(mr_store_report *report, const char *url, mr_error *error)
+/* A URL as in a SPEC has %3F before its query, which would be shown as a part of the path. */
+static mr_status set_url(mr_store_report *report, const char *given, mr_error *error)
 {
-    size_t len = strlen(url);
-    mr_status status = mr_url_is(url) ? mr_url_check(url, error)
-                                      : mr_error_set(error, MR_ERR_INVALID, "'%s' is no URL", url);
+    char url[MR_CATALOG_PATH];
+    size_t len = strlen(given);
+    if (!mr_url_is(given))
+        return mr_error_set(error, MR_ERR_INVALID, "'%s' is no URL", given);
+    if (len >= sizeof url)
+        return mr_error_set(error, MR_ERR_INVALID, "the URL has more than 4095 bytes");
+    memcpy(url, given, len + 1);
+    bool is_escaped = mr_url_has_query(url) && !strchr(url, '?') && strcasestr(url, "%3f");
+    mr_status status = is_escaped ? mr_spec_decode(url, error) : MR_OK;
+    if (status == MR_OK)
+        status = mr_url_check(url, error);
     if (status < 0)
         return status;
-    if (url[len - 1] == '/')
+    if (url[strlen(url) - 1] == '/')
         return mr_listing_find(url, report->url, error);
-    if (len >= sizeof report->url)
-        return mr_error_set(error, MR_ERR_INVALID, "the URL has more than 4095 bytes");
-    memcpy(report->url, url, len + 1);
+    memcpy(report->url, url, sizeof url);
     return MR_OK;
 }
 

@@ -87,6 +87,9 @@ static void a_good_server_is_praised(void **state)
     assert_words(run.out, "/photos/class_1/1.jpg\n");
     check(&run, "photos/class_0/1.jpg?sig=secret", 0, "/photos/class_0/1.jpg\n");
     assert_null(strstr(run.out, "secret"));
+    /* as in a SPEC */
+    check(&run, "photos/class_0/1%2ejpg%3fsig=secret", 0, "/photos/class_0/1.jpg\n");
+    assert_null(strstr(run.out, "secret"));
     mr_run_free(&run);
 }
 
@@ -134,6 +137,8 @@ static void what_cannot_be_checked_is_named(void **state)
     (void)state;
     struct mr_run run = {0};
     check(&run, "none.jpg?sig=secret", 1, "/none.jpg: HTTP 404 Not Found");
+    assert_null(strstr(run.err, "secret"));
+    check(&run, "none.jpg%3Fsig=secret", 1, "/none.jpg: HTTP 404 Not Found");
     assert_null(strstr(run.err, "secret"));
     mr_run_command(&run, "check", "http://user:secret@host/x", NULL);
     assert_int_equal(run.status, 2);
