@@ -519,6 +519,8 @@ static void end_transfer(struct mr_http *http, CURL *easy, CURLcode code)
     if (c->judged && c->verdict != MR_VERDICT_GOOD && c->answer.code >= 300)
         verdict = judge_refusal(c);
     count_answer(http, &c->answer, verdict == MR_VERDICT_GOOD);
+    if (c->origin.target && c->answer.code == 0) /* its host may be gone */
+        mr_target_drop(&http->targets, c->get->url, c->origin.target);
     bool no_memory = c->no_memory || code == CURLE_OUT_OF_MEMORY;
     bool is_refused = code == CURLE_COULDNT_CONNECT && os_error == ECONNREFUSED &&
                       !http->answered && http->options.refused_ms > 0;

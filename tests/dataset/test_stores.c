@@ -373,6 +373,19 @@ static void a_redirect_that_has_expired_is_resolved_again(void **state)
     assert_int_equal(rig->target.n_refused, 2);
 }
 
+static void a_redirect_to_a_host_that_is_gone_is_resolved_again(void **state)
+{
+    struct rig *rig = *state;
+    write_file(rig, "blob", FILE_BYTES);
+    redirect(rig, "sig=1", LINKED);
+    struct mr_object_version version = expect_good(rig, "hf://datasets/o/n/a", NULL);
+    mr_test_http_stop(rig->target.server);
+    start_side(rig, &rig->target); /* at another port */
+    redirect(rig, "sig=2", LINKED);
+    expect_good(rig, "hf://datasets/o/n/a", &version);
+    assert_int_equal(rig->store.n_refused, 2);
+}
+
 static void the_token_follows_a_redirect_only_within_the_host(void **state)
 {
     struct rig *rig = *state;
@@ -461,6 +474,7 @@ int main(void)
         T(other_refusals_are_final_and_have_the_stores_word),
         T(redirects_of_hugging_face_are_kept_per_file),
         T(a_redirect_that_has_expired_is_resolved_again),
+        T(a_redirect_to_a_host_that_is_gone_is_resolved_again),
         T(the_token_follows_a_redirect_only_within_the_host),
         T(redirects_end),
         cmocka_unit_test(no_redirect_leaves_tls),
