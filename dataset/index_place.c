@@ -6,10 +6,12 @@
  */
 #include "dataset/index_place.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@
 #include "dataset/remote/url.h"
 #include "dataset/spec.h"
 
-enum { FRESH_S = 2, ABANDONED_S = 60 };
+enum { FRESH_S = 2, ABANDONED_S = 60, DAY_S = 86400, UNUSED_S = 60 * DAY_S };
 
 struct mr_index_place_stamp mr_index_place_describe(const struct stat *st)
 {
@@ -83,6 +85,27 @@ static bool find_beside(int root, const char *path, const char *recipe, struct p
     return n > 0 && n - folder_len <= NAME_MAX && (size_t)n < sizeof place_out->path;
 }
 
+/* Remove what has not been used for long: a use renews the time. Once for each folder. */
+static void remove_unused(const char *folder)
+{
+    static _Atomic uint64_t done;
+    uint64_t hash = mr_xxh3(folder, strlen(folder));
+    DIR *dir = atomic_exchange(&done, hash) == hash ? NULL : opendir(folder);
+    time_t limit = time(NULL) - UNUSED_S;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        size_t len = strspn(name, "0123456789abcdef");
+        bool is_ours = len == 16 && (strcmp(name + len, ".millrace") == 0 ||
+                                     strcmp(name + len, ".millrace.tmp") == 0);
+        struct stat st;
+        if (is_ours && fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode) && st.st_mtim.tv_sec < limit)
+            (void)unlinkat(dirfd(dir), name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 /* The cache folder of the user for index files. make: create it. */
 static bool find_cache_folder(char folder_out[PATH_MAX], bool make)
 {
@@ -99,8 +122,10 @@ static bool find_cache_folder(char folder_out[PATH_MAX], bool make)
     if (make)
         (void)mkdir(folder_out, 0700);
     snprintf(folder_out + n, PATH_MAX - (size_t)n, "/millrace");
-    if (make)
+    if (make) {
         (void)mkdir(folder_out, 0700);
+        remove_unused(folder_out);
+    }
     return true;
 }
 
@@ -140,6 +165,8 @@ static bool load_place(const struct place *place,
     uint8_t *bytes = good ? malloc((size_t)st.st_size) : NULL;
     good =
         bytes && mr_file_read_at(fd, 0, bytes, (size_t)st.st_size, &n) == 0 && take(user, bytes, n);
+    if (good && st.st_mtim.tv_sec < time(NULL) - DAY_S)
+        (void)futimens(fd, NULL);
     free(bytes);
     close(fd);
     return good;

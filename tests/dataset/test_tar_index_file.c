@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/xxh3.h"
@@ -130,6 +131,55 @@ static void if_the_folder_cannot_be_written_the_cache_folder_is_used(void **stat
     write_shard(&tree, shard, "2", 0);
     expect_labels(&tree, shard, "", 1);
     expect_labels(&tree, shard, "?index=beside", 2);
+    unsetenv("XDG_CACHE_HOME");
+}
+
+static void set_age(const struct tree *tree, const char *name, int days)
+{
+    const struct timespec time_ = {.tv_sec = time(NULL) - days * 86400};
+    const struct timespec times[2] = {time_, time_};
+    assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, name), times, 0), 0);
+}
+
+static void files_of_the_cache_folder_that_are_not_used_are_removed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int days;
+        bool stays;
+    } files[] = {
+        {"cache/millrace/0123456789abcdef.millrace", 61, false},
+        {"cache/millrace/0123456789abcdef.millrace.tmp", 61, false},
+        {"cache/millrace/1123456789abcdef.millrace", 59, true},
+        {"cache/millrace/123456789abcdef.millrace", 61, true}, /* not ours */
+        {"cache/millrace/0123456789abcdef.json", 61, true},
+        {"cache/0123456789abcdef.millrace", 61, true},
+    };
+    struct tree tree;
+    struct stat st;
+    char name[256], path[300];
+    tree_create(&tree);
+    setenv("XDG_CACHE_HOME", tree_at(&tree, "cache"), 1);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            tree_write(&tree, files[i].name, "x", 1);
+            set_age(&tree, files[i].name, files[i].days);
+        }
+        write_shard(&tree, "s.tar", "1", round);
+        expect_labels(&tree, "s.tar", "?index=cache", 1);
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+            assert_int_equal(access(tree_at(&tree, files[i].name), F_OK) == 0,
+                             files[i].stays || round > 0); /* once in a process */
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        remove(tree_at(&tree, files[i].name));
+    assert_int_equal(count_index_files(&tree, "cache/millrace", name), 1);
+    snprintf(path, sizeof path, "cache/millrace/%s", name);
+    set_age(&tree, path, 61);
+    expect_labels(&tree, "s.tar", "?index=cache", 1);
+    assert_int_equal(stat(tree_at(&tree, path), &st), 0);
+    assert_true(st.st_mtim.tv_sec > time(NULL) - 3600); /* it was used */
     unsetenv("XDG_CACHE_HOME");
 }
 
@@ -349,6 +399,7 @@ int main(void)
         cmocka_unit_test(an_index_file_is_used_until_size_or_time_change),
         cmocka_unit_test(no_index_file_is_written_where_it_must_not_be),
         cmocka_unit_test(if_the_folder_cannot_be_written_the_cache_folder_is_used),
+        cmocka_unit_test(files_of_the_cache_folder_that_are_not_used_are_removed),
         cmocka_unit_test(a_damaged_index_file_is_ignored),
         cmocka_unit_test(a_file_that_a_killed_process_left_is_replaced),
         cmocka_unit_test(a_new_index_of_wds2idx_prevents_an_index_file),
