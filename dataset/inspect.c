@@ -61,6 +61,7 @@ static bool is_frame_header(uint8_t marker)
 struct view {
     int fd;
     struct mr_object *object; /* NULL: the file is that of fd */
+    mr_error *error;          /* of a read of the object that has failed */
     uint8_t *head;            /* the first bytes of an object's image */
     size_t head_len;
     uint64_t start;
@@ -77,7 +78,8 @@ static int read_up_to(const struct view *view, uint64_t at, void *out, size_t le
         return 0;
     }
     if (view->object)
-        return mr_object_read(view->object, view->start + at, out, *n_out, NULL) < 0 ? -EIO : 0;
+        return mr_object_read(view->object, view->start + at, out, *n_out, view->error) < 0 ? -EIO
+                                                                                            : 0;
     return mr_file_read_at(view->fd, view->start + at, out, *n_out, n_out);
 }
 
@@ -331,18 +333,23 @@ static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, m
                               mr_error *error)
 {
     struct mr_extent image = mr_catalog_image(catalog, index);
-    struct view view = {.fd = -1, .start = image.offset, .len = image.len};
+    mr_error why = {0};
+    struct view view = {.fd = -1, .error = &why, .start = image.offset, .len = image.len};
     mr_status status = mr_dataset_open_object(catalog, image.file, &view.object, error);
     if (status == MR_OK)
         status = read_head(&image, &view, error);
     else if (status == MR_PENDING)
         status = open_local(catalog, index, &image, &view, error);
     int rc = status == MR_OK ? inspect_bytes(&view, info) : 0;
+    if (why.status < 0 && error)
+        *error = why;
     info->len_bytes = view.len;
     free(view.head);
     mr_object_close(view.object);
     if (view.fd >= 0)
         close(view.fd);
+    if (why.status < 0)
+        return why.status;
     return rc < 0 ? mr_file_error(catalog, index, -rc, error) : status;
 }
 

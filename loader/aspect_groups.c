@@ -25,6 +25,8 @@ struct measuring {
     uint8_t *ids;
     _Atomic int64_t next;
     _Atomic int64_t n_unknown;
+    _Atomic bool has_failed;
+    mr_error error; /* of the thread that set has_failed */
 };
 
 /* The bins are those of 2 ** numpy.linspace(-1, 1, 2 * k + 1). */
@@ -47,8 +49,15 @@ static uint8_t measure_sample(struct measuring *m, int64_t index)
 {
     const struct mr_catalog_size *stated =
         mr_catalog_stated_size(mr_dataset_catalog(m->dataset), index);
-    /* the reference takes the sizes of COCO's annotations as they are */
-    struct mr_catalog_size size = stated ? *stated : mr_header_sizes_find(&m->sizes, index);
+    struct mr_catalog_size size;
+    mr_error error = {0};
+    if (stated) /* the reference takes the sizes of COCO's annotations as they are */
+        size = *stated;
+    else if (mr_header_sizes_find(&m->sizes, index, &size, &error) < 0 &&
+             !atomic_exchange(&m->has_failed, true)) {
+        m->error = error;
+        m->next = m->n;
+    }
     if (size.width == 0 || size.height == 0) {
         atomic_fetch_add_explicit(&m->n_unknown, 1, memory_order_relaxed);
         return find_group(m, 1.0);
@@ -76,7 +85,7 @@ static void measure_all(struct measuring *m)
     measure_runs(m);
     for (int t = 0; t < N_THREADS; t++)
         mr_thread_join(&threads[t]);
-    if (m->n_unknown > 0)
+    if (m->n_unknown > 0 && !m->has_failed)
         mr_log_line(MR_LOG_WARNING,
                     "aspect_ratio_groups: the headers of %lld of %lld images do not say a size; "
                     "these images count as squares",
@@ -106,7 +115,9 @@ mr_status mr_aspect_groups_make(const mr_dataset *dataset, bool upright,
     mr_header_sizes_save(&m.sizes);
     mr_header_sizes_fini(&m.sizes);
     mr_status status =
-        mr_groups_create(m.ids, (uint64_t)m.n, options->batch_size, groups_out, error);
+        m.has_failed
+            ? mr_error_set(error, MR_ERR_IO, "aspect_ratio_groups cannot be made: %s", m.error.text)
+            : mr_groups_create(m.ids, (uint64_t)m.n, options->batch_size, groups_out, error);
     free(m.ids);
     return status;
 }

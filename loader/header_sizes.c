@@ -5,6 +5,7 @@
  */
 #include "loader/header_sizes.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,29 +95,36 @@ static uint64_t find_stamp(const mr_dataset *dataset, int64_t index)
 }
 
 static mr_status read_size(const struct mr_header_sizes *sizes, int64_t index,
-                           struct mr_catalog_size *size_out)
+                           struct mr_catalog_size *size_out, mr_error *error)
 {
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
-    mr_error unused;
-    mr_status status = mr_dataset_inspect(sizes->dataset, index, &info, &unused);
+    mr_status status = mr_dataset_inspect(sizes->dataset, index, &info, error);
     bool turned = sizes->upright && info.orientation >= 5;
     *size_out = turned ? (struct mr_catalog_size){info.height, info.width}
                        : (struct mr_catalog_size){info.width, info.height};
     return status;
 }
 
-struct mr_catalog_size mr_header_sizes_find(struct mr_header_sizes *sizes, int64_t index)
+mr_status mr_header_sizes_find(struct mr_header_sizes *sizes, int64_t index,
+                               struct mr_catalog_size *size_out, mr_error *error)
 {
     struct mr_kept_size *kept = sizes->kept ? &sizes->kept[index] : NULL, found = {0};
     if (kept)
         found.stamp = find_stamp(sizes->dataset, index);
-    if (found.stamp != 0 && found.stamp == kept->stamp)
-        return kept->size;
-    if (read_size(sizes, index, &found.size) == MR_OK && found.stamp != 0) {
+    if (found.stamp != 0 && found.stamp == kept->stamp) {
+        *size_out = kept->size;
+        return MR_OK;
+    }
+    mr_status status = read_size(sizes, index, &found.size, error);
+    *size_out = found.size;
+    if (status == MR_OK && found.stamp != 0) {
         *kept = found;
         atomic_store_explicit(&sizes->changed, true, memory_order_relaxed);
     }
-    return found.size;
+    bool is_final = error->os_error == ENOENT || error->os_error == EACCES ||
+                    error->os_error == ESTALE ||
+                    !mr_cache_key_is_remote(mr_dataset_catalog(sizes->dataset), index);
+    return status == MR_ERR_IO && !is_final ? status : MR_OK;
 }
 
 void mr_header_sizes_save(const struct mr_header_sizes *sizes)

@@ -23,8 +23,12 @@ struct mr_header_sizes {
 /* upright: images are turned by their EXIF orientation. Call fini in any case. */
 void mr_header_sizes_load(struct mr_header_sizes *sizes_out, const mr_dataset *dataset,
                           bool upright);
-/* Zeros: the header does not say a size, or cannot be read. Threads: any, one for each index. */
-struct mr_catalog_size mr_header_sizes_find(struct mr_header_sizes *sizes, int64_t index);
+/*
+ * Zeros: the header does not say a size, or cannot be read. MR_ERR_IO: a server does not send it
+ * now, but another rank may have got it. Threads: any, one for each index.
+ */
+mr_status mr_header_sizes_find(struct mr_header_sizes *sizes, int64_t index,
+                               struct mr_catalog_size *size_out, mr_error *error);
 /* Keep the sizes if one was read. A failure is ignored: they are read again next time. */
 void mr_header_sizes_save(const struct mr_header_sizes *sizes);
 void mr_header_sizes_fini(struct mr_header_sizes *sizes);

@@ -32,10 +32,16 @@ enum { N = 12, BIG_BYTES = 100000, N_BIG = 130 };
 static char *folder;
 static struct mr_test_http *server;
 static _Atomic(enum mr_test_fault) fault;
+static const char *failing; /* the path whose next n_failing answers are resets; NULL: none */
+static _Atomic uint32_t n_failing;
 
 static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
 {
-    (void)user, (void)request;
+    (void)user;
+    if (failing && strcmp(request->path, failing) == 0 && n_failing > 0) {
+        n_failing--;
+        return MR_TEST_HTTP_RESET_EARLY;
+    }
     return fault;
 }
 
@@ -259,6 +265,53 @@ static void long_shards_are_read_by_several_requests_at_once(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Other ranks may have got it, and all must make the same groups. */
+static void a_header_that_a_server_does_not_send_is_no_square(void **state)
+{
+    (void)state;
+    char list[N * 40] = "", spec[4300];
+    mr_loader_options o = MR_LOADER_OPTIONS_INIT;
+    mr_loader *loader;
+    mr_error error;
+    for (uint32_t i = 0; i < N; i++) {
+        struct mr_test_image image = mr_test_jpeg(
+            &(struct mr_test_jpeg){.width = 20 + 20 * (i % 5), .height = 60, .seed = i});
+        char name[20];
+        snprintf(name, sizeof name, "i-%02u", i);
+        mr_test_folder_write(folder, name, image.bytes, image.len);
+        mr_test_image_free(&image);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s\t%u\n", name, i);
+    }
+    mr_test_folder_write(folder, "list", list, strlen(list));
+    o.batch_size = 2;
+    o.num_workers = MR_NO_WORKERS;
+    o.aspect_ratio_groups = 3;
+    struct mr_test_epoch epochs[2];
+    failing = "/i-03";
+    n_failing = 3; /* for a moment */
+    for (int i = 0; i < 2; i++) {
+        snprintf(spec, sizeof spec, "list:%s/list", i ? mr_test_http_url(server) : folder);
+        mr_dataset *dataset = mr_test_dataset(spec);
+        loader = mr_test_loader(dataset, "train:32", &o);
+        assert_int_equal(n_failing, i ? 0 : 3);
+        epochs[i] = mr_test_epoch_run(loader, 0);
+        assert_int_equal(epochs[i].status, MR_END);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+    assert_true(epochs[0].digest == epochs[1].digest);
+    for (int i = 0; i < 2; i++)
+        mr_test_epoch_free(&epochs[i]);
+
+    n_failing = UINT32_MAX;
+    mr_dataset *dataset = mr_test_dataset(spec);
+    assert_int_equal(mr_loader_create(dataset, NULL, &o, &loader, &error), MR_ERR_IO);
+    assert_non_null(strstr(error.text, "aspect_ratio_groups cannot be made: http://127.0.0.1:"));
+    assert_non_null(strstr(error.text, "/i-03: "));
+    mr_dataset_destroy(dataset);
+    failing = NULL;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -271,6 +324,7 @@ int main(int argc, char **argv)
         T(another_query_finds_the_index_of_a_shard),
         T(with_a_query_only_an_etag_identifies_an_object),
         T(long_shards_are_read_by_several_requests_at_once),
+        T(a_header_that_a_server_does_not_send_is_no_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
