@@ -12,7 +12,8 @@
 #include "dataset/remote/url.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-enum { FIRST_PAUSE_MS = 100, MAX_PAUSE_MS = 10000 }; /* the pause is doubled for each further try */
+/* The pause is doubled for each further try. */
+enum { FIRST_PAUSE_MS = 100, MAX_PAUSE_MS = 10000, STEP_MS = 20 };
 
 struct mr_fetch {
     const struct mr_curl_api *curl;
@@ -96,6 +97,19 @@ static size_t take_header(char *line, size_t size, size_t n, void *user)
     return len;
 }
 
+static bool is_stopped(const struct mr_fetch_request *request)
+{
+    return request->stop && *request->stop;
+}
+
+/* libcurl calls it at least once a second. */
+static int check_stop(void *user, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+                      curl_off_t up)
+{
+    (void)down_all, (void)down, (void)up_all, (void)up;
+    return is_stopped(user);
+}
+
 static bool prepare(struct mr_fetch *fetch, struct curl_slist *headers)
 {
     const struct mr_fetch_request *request = fetch->request;
@@ -112,6 +126,9 @@ static bool prepare(struct mr_fetch *fetch, struct curl_slist *headers)
     curl->easy_setopt(fetch->easy, CURLOPT_POSTFIELDS, request->body);
     curl->easy_setopt(fetch->easy, CURLOPT_HTTPGET, request->body ? 0L : 1L);
     curl->easy_setopt(fetch->easy, CURLOPT_NOBODY, is_head ? 1L : 0L);
+    curl->easy_setopt(fetch->easy, CURLOPT_XFERINFOFUNCTION, check_stop);
+    curl->easy_setopt(fetch->easy, CURLOPT_XFERINFODATA, (void *)request);
+    curl->easy_setopt(fetch->easy, CURLOPT_NOPROGRESS, 0L);
     if (request->direct)
         curl->easy_setopt(fetch->easy, CURLOPT_NOPROXY, "*");
     long follows = !request->direct && !request->body; /* a body may have a token */
@@ -181,7 +198,8 @@ mr_status mr_fetch_run(struct mr_fetch *fetch, const struct mr_fetch_request *re
         wait_ms = wait_ms > pause_ms ? wait_ms : pause_ms;
         if (!may_pass(status, code) || mr_clock_now_ns() + wait_ms * NS_PER_MS > end_ns)
             break;
-        mr_clock_sleep_ms((uint32_t)wait_ms);
+        for (uint64_t ms = 0; ms < wait_ms && !is_stopped(request); ms += STEP_MS)
+            mr_clock_sleep_ms(STEP_MS);
         pause_ms = 2 * pause_ms < MAX_PAUSE_MS ? 2 * pause_ms : MAX_PAUSE_MS;
         status = MR_OK;
     }

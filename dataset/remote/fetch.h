@@ -28,6 +28,7 @@ struct mr_fetch_request {
     uint32_t timeout_ms;        /* of each try */
     uint32_t retry_ms;          /* no answer, 408, 429 and 5xx are tried again for so long */
     size_t max_bytes;           /* of the answer's body */
+    const _Atomic bool *stop;   /* if it becomes true, the request soon fails; NULL: none */
     bool direct;                /* to an address of this machine or cloud: no proxy, no redirect */
     struct mr_fetch_header *wanted; /* values are written */
     size_t n_wanted;

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
+#include "base/words.h"
 #include "base/xxh3.h"
 #include "dataset/remote/stores/aws_profile.h"
 #include "dataset/remote/stores/key_source.h"
@@ -36,7 +37,6 @@ enum source { PROFILE, WEB_IDENTITY, CONTAINER, INSTANCE, N_SOURCES };
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t stopped;
-    bool stop;            /* the renewer ends */
     uint64_t environment; /* a hash of that in which the settings were found; 0: none yet */
     bool has_s3;          /* the chain was asked */
     enum source source;   /* of the keys, or the one that failed */
@@ -200,7 +200,9 @@ static void ask_all(struct mr_store_s3 *s3)
     struct mr_key_set keys;
     mr_error error;
     mr_status status = MR_END;
-    for (state.source = 0; status == MR_END && state.source < N_SOURCES; state.source++)
+    bool is_disabled = mr_word_is(find_variable("AWS_EC2_METADATA_DISABLED"), "true");
+    enum source end = is_disabled ? INSTANCE : N_SOURCES;
+    for (state.source = 0; status == MR_END && state.source < end; state.source++)
         status = ask(state.source, s3->region, &keys, &error);
     state.source--; /* of the status */
     if (status == MR_OK) {
@@ -208,6 +210,8 @@ static void ask_all(struct mr_store_s3 *s3)
     } else if (status < 0) {
         note_problem(s3, &error);
         state.renew_s = time(NULL) + AGAIN_S;
+    } else if (!is_disabled) { /* the metadata service may only have been slow */
+        state.renew_s = time(NULL) + 1;
     }
     explicit_bzero(&keys, sizeof keys);
 }
@@ -249,6 +253,7 @@ static mr_status find_all(bool with_s3, uint64_t environment, mr_error *error)
     struct mr_store_settings settings;
     mr_store_settings_read(&settings);
     state.renew_s = 0;
+    state.n_failures = 0;
     if (with_s3)
         find_s3(&settings.s3);
     mr_status status = mr_store_settings_use(&settings, error);
@@ -269,7 +274,7 @@ static mr_status renew(mr_error *error)
     if (status == MR_OK) {
         use_keys(&keys, &settings.s3);
         status = mr_store_settings_use(&settings, error);
-    } else {
+    } else if (!mr_key_source_stop) {
         uint32_t shift = state.n_failures < 6 ? state.n_failures : 6;
         int64_t pause_s = (int64_t)1 << shift;
         state.renew_s = time(NULL) + (pause_s < MAX_PAUSE_S ? pause_s : MAX_PAUSE_S);
@@ -287,7 +292,7 @@ static void *renew_main(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&state.lock);
-    while (!state.stop) {
+    while (!mr_key_source_stop) {
         struct timespec until = {.tv_sec = state.renew_s};
         if (state.renew_s == 0)
             pthread_cond_wait(&state.stopped, &state.lock);
@@ -306,7 +311,7 @@ static void forget_holds(void)
     pthread_mutex_init(&state.lock, NULL);
     pthread_mutex_init(&holding, NULL);
     pthread_cond_init(&state.stopped, NULL);
-    state.stop = false;
+    mr_key_source_stop = false;
     n_holds = 0;
     renewer.runs = false;
 }
@@ -357,12 +362,12 @@ void mr_credentials_release(void)
 {
     pthread_mutex_lock(&holding);
     if (--n_holds == 0 && renewer.runs) {
+        mr_key_source_stop = true; /* before the lock, which the renewer has while it asks */
         pthread_mutex_lock(&state.lock);
-        state.stop = true;
         pthread_cond_signal(&state.stopped);
         pthread_mutex_unlock(&state.lock);
         mr_thread_join(&renewer);
-        state.stop = false;
+        mr_key_source_stop = false;
     }
     pthread_mutex_unlock(&holding);
 }

@@ -20,6 +20,8 @@
 
 enum {
     PROCESS_MS = 60000,
+    EXIT_MS = 5000, /* for a program that has closed its output */
+    STEP_MS = 20,
     STS_MS = 5000,
     CONTAINER_MS = 2000,
     RETRY_MS = 5000,
@@ -30,6 +32,8 @@ enum {
 #define NS_PER_MS UINT64_C(1000000)
 #define CONTAINER "the container's endpoint"
 #define INSTANCE "EC2's metadata service"
+
+_Atomic bool mr_key_source_stop;
 
 static const char *find_variable(const char *name)
 {
@@ -71,17 +75,24 @@ static int start_process(char **words, pid_t *pid_out, int *fd_out)
     return failed;
 }
 
+static uint64_t end_after(uint32_t ms)
+{
+    return mr_clock_now_ns() + ms * NS_PER_MS;
+}
+
+static bool may_wait(uint64_t end_ns)
+{
+    return !mr_key_source_stop && mr_clock_now_ns() < end_ns;
+}
+
 /* Read until the program has closed its output. False: it takes too long, or writes too much. */
 static bool read_output(int fd, char out[MR_KEY_TEXT])
 {
-    uint64_t end_ms = mr_clock_now_ns() / NS_PER_MS + PROCESS_MS;
+    const uint64_t end_ns = end_after(PROCESS_MS);
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     size_t len = 0;
-    for (;;) {
-        uint64_t now_ms = mr_clock_now_ns() / NS_PER_MS;
-        if (now_ms >= end_ms || len == MR_KEY_TEXT - 1)
-            return false;
-        if (poll(&wait, 1, (int)(end_ms - now_ms)) <= 0)
+    while (may_wait(end_ns) && len < MR_KEY_TEXT - 1) {
+        if (poll(&wait, 1, STEP_MS) <= 0)
             continue;
         ssize_t n = read(fd, out + len, MR_KEY_TEXT - 1 - len);
         len += n > 0 ? (size_t)n : 0;
@@ -89,6 +100,24 @@ static bool read_output(int fd, char out[MR_KEY_TEXT])
         if (n == 0 || (n < 0 && errno != EINTR))
             return true;
     }
+    return false;
+}
+
+/*
+ * Wait until the program has ended. False: it was killed, because it takes too long. A program that
+ * reaps all of its children may have taken the status.
+ */
+static bool wait_for_end(pid_t pid, uint64_t end_ns, int *status_out)
+{
+    pid_t rc;
+    while ((rc = waitpid(pid, status_out, WNOHANG)) == 0 && may_wait(end_ns))
+        mr_clock_sleep_ms(STEP_MS);
+    if (rc != 0)
+        return true;
+    kill(pid, SIGKILL);
+    while (waitpid(pid, status_out, 0) < 0 && errno == EINTR)
+        ;
+    return false;
 }
 
 static mr_status run_process(char **words, char out[MR_KEY_TEXT], mr_error *error)
@@ -100,15 +129,15 @@ static mr_status run_process(char **words, char out[MR_KEY_TEXT], mr_error *erro
         return mr_error_os(error, MR_ERR_IO, failed, "cannot start %s", words[0]);
     bool is_whole = read_output(fd, out);
     close(fd);
-    if (!is_whole)
-        kill(pid, SIGKILL);
-    /* a program that reaps all of its children may have taken the status */
-    while (waitpid(pid, &end, 0) < 0 && errno == EINTR)
-        ;
+    bool has_ended = wait_for_end(pid, is_whole ? end_after(EXIT_MS) : 0, &end);
     if (!is_whole)
         return mr_error_set(error, MR_ERR_IO,
                             "%s takes more than %d seconds, or writes more than %d bytes", words[0],
                             PROCESS_MS / 1000, MR_KEY_TEXT - 2);
+    if (!has_ended)
+        return mr_error_set(error, MR_ERR_IO,
+                            "%s closes its output, but does not end in %d seconds", words[0],
+                            EXIT_MS / 1000);
     if (WIFSIGNALED(end))
         return mr_error_set(error, MR_ERR_IO, "%s was ended by signal %d", words[0], WTERMSIG(end));
     if (WEXITSTATUS(end) != 0)
@@ -211,7 +240,8 @@ mr_status mr_key_source_web_identity(const struct mr_web_identity *identity, str
                                              .body = form,
                                              .timeout_ms = STS_MS,
                                              .retry_ms = RETRY_MS,
-                                             .max_bytes = MR_KEY_TEXT - 1};
+                                             .max_bytes = MR_KEY_TEXT - 1,
+                                             .stop = &mr_key_source_stop};
     status = fetch_keys(source, &request, mr_key_xml_parse, out, error);
     explicit_bzero(token, sizeof token);
     explicit_bzero(form, sizeof form);
@@ -263,6 +293,7 @@ mr_status mr_key_source_container(struct mr_key_set *out, mr_error *error)
                                              .timeout_ms = CONTAINER_MS,
                                              .retry_ms = RETRY_MS,
                                              .max_bytes = MR_KEY_TEXT - 1,
+                                             .stop = &mr_key_source_stop,
                                              .direct = true};
     status = fetch_keys(CONTAINER, &request, parse_json, out, error);
     explicit_bzero(token, sizeof token);
@@ -301,7 +332,6 @@ mr_status mr_key_source_instance(struct mr_key_set *out, mr_error *error)
     char url[MAX_URL], token[256], header[300], role[256];
     const char *const headers[] = {header, NULL};
     const char *given = find_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    const char *disabled = find_variable("AWS_EC2_METADATA_DISABLED");
     const char *mode = find_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
     const char *base =
         mode && mr_word_is(mode, "IPv6") ? "http://[fd00:ec2::254]" : "http://169.254.169.254";
@@ -310,9 +340,8 @@ mr_status mr_key_source_instance(struct mr_key_set *out, mr_error *error)
                                        .headers = ttl,
                                        .timeout_ms = INSTANCE_MS,
                                        .max_bytes = MR_KEY_TEXT - 1,
+                                       .stop = &mr_key_source_stop,
                                        .direct = true};
-    if (disabled && mr_word_is(disabled, "true"))
-        return mr_error_set(error, MR_END, INSTANCE ": AWS_EC2_METADATA_DISABLED");
     base = given ? given : base;
     int len = (int)strlen(base);
     len -= len > 0 && base[len - 1] == '/';

@@ -9,7 +9,13 @@
 #ifndef DATASET_REMOTE_STORES_KEY_SOURCE_H
 #define DATASET_REMOTE_STORES_KEY_SOURCE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include "dataset/remote/stores/key_text.h"
+
+/* While it is true, calls fail soon, also those that have begun. */
+extern _Atomic bool mr_key_source_stop;
 
 /* credential_process: run without a shell. */
 mr_status mr_key_source_process(const char *command, struct mr_key_set *out, mr_error *error);
