@@ -7,8 +7,7 @@
  *   millrace launch --nproc 2 -- plug_llmc 'data/train_*.bin' 100
  *
  * The trainer's interface is unchanged: dataloader_next_batch() gives B x T inputs, and targets
- * that are one token further; multi_gpu_config has the ranks. A window has T + 1 tokens, and
- * windows begin T tokens apart.
+ * that are one token further; multi_gpu_config has the ranks. Rows begin T tokens apart.
  */
 #include <glob.h>
 #include <math.h>
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_SIZE = 256, MAGIC = 20240520, VOCAB = 256 };
+enum { VOCAB = 256 };
 
 static void exit_with(const char *words, const char *of)
 {
@@ -63,30 +62,13 @@ static float multi_gpu_cpu_float_sum(float value, MultiGpuConfig *config)
 
 typedef struct DataLoader {
     size_t B, T;
-    int *inputs, *targets;
+    int *inputs, *targets; /* of the batch */
     mr_dataset *dataset;
     mr_loader *loader;
+    mr_batch *batch;
 } DataLoader;
 
-/* millrace does not read the header, so check it here, as llm.c does. */
-static void check_shard(const char *path)
-{
-    int32_t header[HEADER_SIZE];
-    FILE *file = fopen(path, "rb");
-
-    if (file == NULL || fread(header, sizeof header, 1, file) != 1 || header[0] != MAGIC ||
-        header[1] != 1)
-        exit_with(": not a token file of version 1", path);
-    if (fseeko(file, 0, SEEK_END) != 0 ||
-        ftello(file) != (off_t)sizeof header + 2 * (off_t)header[2])
-        exit_with(": its size does not match its header", path);
-    fclose(file);
-}
-
-/*
- * records:A,B,...?...: each sample has T + 1 tokens; its last token is the first of the next
- * sample.
- */
+/* tokens:A,B,...?window=T. The headers of the shards are checked. */
 static char *make_spec(const DataLoader *loader, const char *pattern)
 {
     glob_t shards;
@@ -97,13 +79,11 @@ static char *make_spec(const DataLoader *loader, const char *pattern)
     if (text == NULL || glob(pattern, 0, NULL, &shards) != 0)
         exit_with(": no such files", pattern);
     for (size_t i = 0; i < shards.gl_pathc; i++) {
-        check_shard(shards.gl_pathv[i]);
-        fputs(i == 0 ? "records:" : ",", text);
+        fputs(i == 0 ? "tokens:" : ",", text);
         for (const char *c = shards.gl_pathv[i]; *c != '\0'; c++)
             fprintf(text, strchr("?,%", *c) != NULL ? "%%%02X" : "%c", (unsigned char)*c);
     }
-    fprintf(text, "?dtype=u16&header=%zu&shape=%zu&stride=%zu", HEADER_SIZE * sizeof(int32_t),
-            loader->T + 1, loader->T * sizeof(uint16_t));
+    fprintf(text, "?window=%zu", loader->T);
     globfree(&shards);
     if (fclose(text) != 0)
         exit_with("no memory", "");
@@ -119,47 +99,41 @@ static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, s
     *loader = (DataLoader){.B = B, .T = T};
     char *spec = make_spec(loader, pattern);
     options.batch_size = (uint32_t)B;
+    options.dtype = MR_I32;
     options.rank = (uint32_t)process_rank;
     options.world_size = (uint32_t)num_processes;
+    options.rank_slices = true; /* B rows in a row for each rank, as llm.c */
     options.no_shuffle = !should_shuffle;
     options.drop_last = true;    /* B rows in every batch ... */
     options.tail = MR_TAIL_DROP; /* ... and the same number of batches on every rank */
-    options.seed = 42;           /* the same on all ranks: together they see each window once */
+    options.seed = 42;           /* the same on all ranks: together they see each row once */
     options.num_workers = 1;
     check_status(mr_dataset_open(spec, NULL, &loader->dataset, &error), &error);
     check_status(mr_loader_create(loader->dataset, NULL, &options, &loader->loader, &error),
                  &error);
     free(spec);
-    loader->inputs = malloc(2 * B * T * sizeof(int));
-    if (mr_loader_n_batches(loader->loader) == 0 || loader->inputs == NULL)
-        exit_with(": fewer tokens than a step needs, or no memory", pattern);
-    loader->targets = loader->inputs + B * T;
 }
 
 static void dataloader_next_batch(DataLoader *loader)
 {
-    mr_batch *batch = NULL;
-    mr_status status = mr_loader_next(loader->loader, MR_FOREVER, &batch);
+    mr_batch_release(loader->batch);
+    mr_status status = mr_loader_next(loader->loader, MR_FOREVER, &loader->batch);
 
     if (status == MR_END) { /* the next epoch, in another order */
         status = mr_loader_set_epoch(loader->loader, mr_loader_epoch(loader->loader) + 1);
         check_status(status, mr_loader_error(loader->loader));
-        status = mr_loader_next(loader->loader, MR_FOREVER, &batch);
+        status = mr_loader_next(loader->loader, MR_FOREVER, &loader->batch);
     }
     check_status(status, mr_loader_error(loader->loader));
-    const uint16_t *window = mr_batch_data(batch, "data"); /* u16 [B, T + 1] */
-    for (size_t i = 0; i < loader->B * loader->T; i++) {
-        loader->inputs[i] = (int)window[i + i / loader->T];
-        loader->targets[i] = (int)window[i + i / loader->T + 1];
-    }
-    mr_batch_release(batch);
+    loader->inputs = mr_batch_data(loader->batch, "tokens"); /* i32 [B, T] */
+    loader->targets = mr_batch_data(loader->batch, "labels");
 }
 
 static void dataloader_free(DataLoader *loader)
 {
+    mr_batch_release(loader->batch);
     mr_loader_destroy(loader->loader);
     mr_dataset_destroy(loader->dataset);
-    free(loader->inputs);
 }
 
 /* ---- the model: a table of scores for each pair of successive tokens ---- */

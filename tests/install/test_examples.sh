@@ -52,11 +52,12 @@ grep -q 'class_0/0003.jpg' "$folder/errors" ||
 test "$(awk '{ print $5 + $6 + $7 + $8 }' "$folder/own")" -eq 1000 ||
     fail "own_samples: $(cat "$folder/own")"
 
-# 10 windows and a bit: 1 + 9 x 1024 + 1024 tokens, then 100 more. All tokens are equal, so each
+# 10 rows and a bit: 1 + 9 x 1024 + 1024 tokens, then 100 more. All tokens are equal, so each
 # target repeats its input.
 head -c $(((1 + 10 * 1024 + 100) * 2)) /dev/zero >"$folder/tokens.bin"
-"$examples/tokens" "$folder/tokens.bin" >"$folder/tokens" || fail "tokens ended with status $?"
-test "$(sum '' 3 "$folder/tokens")" -eq 10 || fail "tokens shows another number of windows than 10"
+"$examples/tokens" "tokens:$folder/tokens.bin?window=1024&dtype=u16" >"$folder/tokens" ||
+    fail "tokens ended with status $?"
+test "$(sum '' 3 "$folder/tokens")" -eq 10 || fail "tokens shows another number of rows than 10"
 test "$(sum '' 5 "$folder/tokens")" -eq 10240 || fail "tokens counts other repeats than 10240"
 
 "$examples/make_patches" "$folder/patches" 5 "$folder"/images/class_1/000[0-2].jpg \

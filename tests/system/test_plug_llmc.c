@@ -24,7 +24,7 @@ int mr_test_plug_main(int argc, char **argv);
 #include "tests/support/folder.h"
 #include "tests/support/assert_words.h"
 
-enum { B = 3, T = 5, N_SHARDS = 3, MAX_TOKENS = 4000 };
+enum { B = 3, T = 5, N_SHARDS = 3, MAX_TOKENS = 4000, HEADER_SIZE = 256, MAGIC = 20240520 };
 
 /* The shards have 24, 30 and 8 windows; some tokens are left over. */
 static const int n_tokens[N_SHARDS] = {24 * T + 1, 30 * T + 4, 8 * T + 2};
@@ -123,7 +123,7 @@ static void unshuffled_ranks_share_the_tokens_of_a_step(void **state)
         for (int rank = 0; rank < N_RANKS; rank++) {
             dataloader_next_batch(&loaders[rank]);
             for (int row = 0; row < B; row++)
-                assert_int_equal(check_row(&loaders[rank], row), (step * B + row) * N_RANKS + rank);
+                assert_int_equal(check_row(&loaders[rank], row), (step * N_RANKS + rank) * B + row);
         }
     }
     for (int rank = 0; rank < N_RANKS; rank++)
@@ -247,7 +247,9 @@ static void a_file_that_is_not_a_shard_is_named(void **state)
     (void)state;
     mr_test_folder_write(folder, "train 1a.bin", words, sizeof words);
     assert_int_equal(run_child(run_alone, argv, text, sizeof text), 1);
-    assert_words(text, "train 1a.bin: not a token file of version 1\n");
+    assert_words(text,
+                 "train 1a.bin has no header, and no .idx is beside it: it needs dtype=, such "
+                 "as dtype=u16\n");
 }
 
 int main(void)
