@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <millrace/millrace.h>
 
@@ -21,6 +24,7 @@
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
+#include "tests/support/scale.h"
 
 enum { N_IMAGES = 12, MORE = 20, WINDOW = 8, SPEC = 2048, GLOBAL = 12, N_RUN = 1800 };
 
@@ -163,33 +167,91 @@ static void name_tokens(char spec[SPEC], const char *weight)
              weight, files, WINDOW, files, WINDOW);
 }
 
-enum { ROWS_A = 1 + (100 - WINDOW - 1) / 3 };
+enum { ROWS_A = 1 + (100 - WINDOW - 1) / 3, ROWS_B = (500 - 1) / WINDOW };
 
-/* Take batches; write the indices, and check the tokens of each row. */
+/* What a row of a batch shows. */
+struct row {
+    int64_t index, token, source;
+};
+
+static mr_batch *take_batch(mr_loader *loader)
+{
+    mr_batch *batch;
+    mr_status status;
+    while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_END)
+        status = mr_loader_set_epoch(loader, mr_loader_epoch(loader) + 1);
+    if (status != MR_OK) {
+        print_error("%s\n", mr_loader_error(loader)->text);
+        exit(1);
+    }
+    return batch;
+}
+
+static void write_rows(const mr_batch *batch, struct row *rows_out)
+{
+    const mr_array *tokens = mr_batch_array(batch, "tokens");
+    for (int64_t i = 0; i < mr_batch_size(batch); i++) {
+        const void *row = (const char *)tokens->data + i * tokens->strides[0];
+        rows_out[i] = (struct row){.index = ((const int64_t *)mr_batch_data(batch, "index"))[i],
+                                   .token = tokens->dtype == MR_I64 ? *(const int64_t *)row
+                                                                    : *(const int32_t *)row,
+                                   .source = ((const int32_t *)mr_batch_data(batch, "source"))[i]};
+    }
+}
+
+/* Compare rows with those of the sources, and write their indices. */
+static void check_rows(const struct row *rows, uint64_t n, int64_t *indices_out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        bool is_a = rows[i].index < ROWS_A;
+        assert_int_equal(rows[i].source, !is_a);
+        assert_int_equal(rows[i].token,
+                         is_a ? 3 * rows[i].index : 1000 + WINDOW * (rows[i].index - ROWS_A));
+        indices_out[i] = rows[i].index;
+    }
+}
+
+/* Take whole batches, check their rows, and write the indices. */
 static void take(mr_loader *loader, uint64_t n, int64_t *indices_out)
 {
-    for (; n > 0; n--) {
-        mr_batch *batch;
-        mr_status status;
-        while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_END)
-            assert_int_equal(mr_loader_set_epoch(loader, mr_loader_epoch(loader) + 1), MR_OK);
-        if (status != MR_OK)
-            fail_msg("%s", mr_loader_error(loader)->text);
-        const int64_t *index = mr_batch_data(batch, "index");
-        const mr_array *tokens = mr_batch_array(batch, "tokens");
-        const int32_t *source = mr_batch_data(batch, "source");
-        for (int64_t i = 0; i < mr_batch_size(batch); i++) {
-            bool is_a = index[i] < ROWS_A;
-            int64_t want = is_a ? 3 * index[i] : 1000 + WINDOW * (index[i] - ROWS_A);
-            const void *row = (const char *)tokens->data + i * tokens->strides[0];
-            assert_int_equal(
-                tokens->dtype == MR_I64 ? *(const int64_t *)row : *(const int32_t *)row, want);
-            assert_int_equal(source[i], !is_a);
-            *indices_out++ = index[i];
-        }
+    struct row rows[GLOBAL];
+    for (; n > 0; n--, indices_out += GLOBAL) {
+        mr_batch *batch = take_batch(loader);
+        write_rows(batch, rows);
+        check_rows(rows, GLOBAL, indices_out);
         mr_batch_release(batch);
     }
 }
+
+/* Each sample comes once in each pass of its source. */
+static void check_passes(const int64_t *indices, uint64_t n)
+{
+    uint64_t uses[ROWS_A + ROWS_B] = {0}, draws[2] = {0};
+    for (uint64_t p = 0; p < n; p++) {
+        bool is_a = indices[p] < ROWS_A;
+        assert_int_equal(uses[indices[p]]++, draws[!is_a]++ / (is_a ? ROWS_A : ROWS_B));
+    }
+}
+
+enum { RANKS = 3, STEPS = 20 };
+
+struct position {
+    uint8_t bytes[MR_LOADER_STATE_MAX];
+    size_t len;
+};
+
+/* What the processes of a run share. */
+struct run {
+    const char *spec;
+    mr_loader_options options;
+    uint64_t n_steps;
+    uint32_t victim;                  /* this rank dies */
+    uint64_t death;                   /* in this step; n_steps: none dies */
+    uint64_t worker_deaths[RANKS];    /* the step before which a rank kills one of its workers */
+    _Atomic uint64_t n_done[RANKS];   /* steps of each rank */
+    struct position after[STEPS + 1]; /* [0]: where the run begins; rank 0 saves the others */
+    struct row rows[STEPS * GLOBAL];
+};
 
 static void kill_a_worker(const mr_loader *loader)
 {
@@ -198,69 +260,123 @@ static void kill_a_worker(const mr_loader *loader)
         kill((pid_t)pids[0], SIGKILL);
 }
 
-struct position {
-    uint8_t bytes[MR_LOADER_STATE_MAX];
-    size_t len;
-};
-
-/* Run so many ranks from a position for some steps; rank 0 saves the position. */
-static void run_ranks(mr_dataset *dataset, mr_loader_options options, uint64_t steps, bool kills,
-                      const int64_t *whole, struct position *position)
+/* A rank. It ends the process; its position is saved at each step, as a checkpoint would be. */
+static void run_rank(struct run *run, uint32_t rank)
 {
-    const struct position before = *position;
-    int64_t got[GLOBAL * 20];
-    options.batch_size = GLOBAL / options.world_size;
-    for (options.rank = 0; options.rank < options.world_size; options.rank++) {
-        mr_loader *loader = mr_test_loader(dataset, NULL, &options);
-        if (before.len > 0 && mr_loader_restore(loader, before.bytes, before.len) != MR_OK)
-            fail_msg("%s", mr_loader_error(loader)->text);
-        if (kills)
+    mr_loader_options options = run->options;
+    options.rank = rank;
+    mr_dataset *dataset = mr_test_dataset(run->spec);
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    mr_status status = MR_OK;
+    if (run->after[0].len > 0)
+        status = mr_loader_restore(loader, run->after[0].bytes, run->after[0].len);
+    for (uint64_t step = 0; status == MR_OK && step < run->n_steps; step++) {
+        if (run->worker_deaths[rank] == step)
             kill_a_worker(loader);
-        take(loader, steps, got);
-        for (uint64_t i = 0; i < steps * options.batch_size; i++)
-            assert_int_equal(got[i],
-                             whole[i / options.batch_size * GLOBAL +
-                                   options.rank * options.batch_size + i % options.batch_size]);
-        if (options.rank == 0) {
-            position->len = mr_loader_state_size(loader);
-            assert_int_equal(
-                mr_loader_save(loader, position->bytes, sizeof position->bytes, &position->len),
-                MR_OK);
-        }
-        mr_loader_destroy(loader);
+        mr_batch *batch = take_batch(loader);
+        struct position *after = &run->after[step + 1];
+        write_rows(batch, &run->rows[step * GLOBAL + rank * options.batch_size]);
+        if (rank == run->victim && step == run->death)
+            raise(SIGKILL);
+        if (rank == 0)
+            status = mr_loader_save(loader, after->bytes, sizeof after->bytes, &after->len);
+        mr_batch_release(batch);
+        run->n_done[rank] = step + 1;
     }
+    if (status != MR_OK)
+        print_error("%s\n", mr_loader_error(loader)->text);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    _exit(status != MR_OK);
+}
+
+/* Run the ranks at once. If one dies, the others are killed. Returns the steps that all have. */
+static uint64_t run_ranks(struct run *run)
+{
+    uint32_t world = run->options.world_size, n_failed = 0;
+    bool dies = run->death < run->n_steps;
+    uint64_t steps = run->death;
+    pid_t pids[RANKS];
+    for (uint32_t rank = 0; rank < world; rank++) {
+        run->n_done[rank] = 0;
+        pids[rank] = fork();
+        assert_true(pids[rank] >= 0);
+        if (pids[rank] == 0)
+            run_rank(run, rank);
+    }
+    for (uint32_t i = 0; i < world; i++) {
+        uint32_t rank = (run->victim + i) % world;
+        int how;
+        if (dies && i > 0)
+            kill(pids[rank], SIGKILL);
+        assert_int_equal(waitpid(pids[rank], &how, 0), pids[rank]);
+        bool is_killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
+        n_failed += dies && i == 0 ? !is_killed : how != 0 && !(dies && is_killed);
+        steps = run->n_done[rank] < steps ? run->n_done[rank] : steps;
+    }
+    assert_int_equal(n_failed, 0);
+    return steps;
+}
+
+/* Draw how a run ends: 2 of 5 lose a rank, and 1 of 3 ranks a worker. */
+static void draw_deaths(struct run *run)
+{
+    run->victim = (uint32_t)rand() % run->options.world_size;
+    run->death = rand() % 5 < 2 ? (uint64_t)rand() % run->n_steps : run->n_steps;
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        run->worker_deaths[rank] = rand() % 3 == 0 ? (uint64_t)rand() % run->n_steps : run->n_steps;
+}
+
+/* Ranks are processes that go on from what the last run has saved, also when a rank was killed. */
+static void stop_and_go_on(mr_loader_options options, const char *spec, int n_stops)
+{
+    static const uint32_t worlds[] = {1, 3, 2};
+    int64_t whole[N_RUN + STEPS * GLOBAL], got[STEPS * GLOBAL];
+    mr_dataset *dataset = mr_test_dataset(spec);
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    take(loader, N_RUN / GLOBAL + STEPS, whole);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    check_passes(whole, N_RUN);
+    struct run *run =
+        mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(run != MAP_FAILED);
+    run->spec = spec;
+    run->options = options;
+    uint64_t at = 0;
+    for (int stop = 0; stop < n_stops; stop++) {
+        run->n_steps = 1 + (uint64_t)rand() % (STEPS - 1);
+        run->options.world_size = worlds[stop % 3];
+        run->options.batch_size = GLOBAL / worlds[stop % 3];
+        run->options.num_workers = rand() % 3 == 0 ? MR_NO_WORKERS : 1 + (uint32_t)rand() % 2;
+        draw_deaths(run);
+        uint64_t steps = run_ranks(run);
+        check_rows(run->rows, steps * GLOBAL, got);
+        assert_memory_equal(got, whole + at, steps * GLOBAL * sizeof *got);
+        run->after[0] = run->after[steps];
+        at += steps * GLOBAL;
+        if (at >= N_RUN)
+            at = run->after[0].len = 0;
+    }
+    munmap(run, sizeof *run);
 }
 
 static void a_hundred_stops_with_other_ranks_and_kills_change_nothing(void **state)
 {
     (void)state;
-    static const uint32_t worlds[] = {1, 3, 2};
+    int n_stops = (int)mr_test_scale(34);
     char spec[SPEC];
-    int64_t whole[N_RUN + 20 * GLOBAL];
     name_tokens(spec, "0.4");
-    mr_dataset *dataset = mr_test_dataset(spec);
     srand(33);
-    for (int kind = 0; kind < 3; kind++) {
-        mr_loader_options options = plain(MR_NO_WORKERS);
-        struct position position = {.len = 0};
-        options.mix_order = kind == 1 ? MR_MIX_ORDER_MEGATRON : MR_MIX_ORDER_EVEN;
-        options.order = kind == 2 ? MR_ORDER_KEYED : MR_ORDER_TORCH;
-        options.mix_samples = kind == 0 ? 10 * GLOBAL : 0;
-        mr_loader *loader = mr_test_loader(dataset, NULL, &options);
-        take(loader, N_RUN / GLOBAL + 20, whole);
-        mr_loader_destroy(loader);
-        uint64_t at = 0;
-        for (int stop = 0; stop < 34; stop++) {
-            uint64_t steps = 1 + (uint64_t)rand() % 19;
-            if (at + steps * GLOBAL > N_RUN)
-                at = position.len = 0;
-            options.world_size = worlds[stop % 3];
-            options.num_workers = stop % 5 == 1 ? 2 : MR_NO_WORKERS;
-            run_ranks(dataset, options, steps, stop % 5 == 1, whole + at, &position);
-            at += steps * GLOBAL;
-        }
-    }
-    mr_dataset_destroy(dataset);
+    mr_loader_options options = plain(MR_NO_WORKERS);
+    options.mix_samples = 10 * GLOBAL;
+    stop_and_go_on(options, spec, n_stops);
+    options.mix_samples = 0;
+    options.mix_order = MR_MIX_ORDER_MEGATRON;
+    stop_and_go_on(options, spec, n_stops);
+    options.mix_order = MR_MIX_ORDER_EVEN;
+    options.order = MR_ORDER_KEYED;
+    stop_and_go_on(options, spec, n_stops);
 }
 
 /* The loader that restores has batches of the old sequence decoded ahead: they must not come. */
