@@ -199,7 +199,7 @@ static mr_status compare_options(const struct mr_position *position, const mr_sa
                                  bool drop_last, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    bool is_mixed = (position->flags & MIXTURE) && mr_sampler_mixture(sampler);
+    bool is_mixed = (position->flags & MIXTURE) || mr_sampler_mixture(sampler);
     if (position->n_samples != (uint64_t)options->n_samples && !is_mixed)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with %" PRIu64

@@ -296,7 +296,7 @@ static void plain_positions_and_those_of_mixtures_differ(void **state)
     mr_sampler *mixture = make(&options, 1, 0), *sampler;
     uint64_t epoch, batches;
     mr_error error;
-    o.n_samples = 287;
+    o.n_samples = 50;
     o.seed = 5;
     assert_int_equal(mr_sampler_create(&o, &sampler, NULL), MR_OK);
     save(mixture, 2, &mixed);
