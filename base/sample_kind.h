@@ -26,7 +26,11 @@ enum {
     MR_TOKENS_LOSS_MASK = 1,  /* loss_mask: 0 where the row has no label */
     MR_TOKENS_EOD_MASKED = 2, /* and where the id is eod */
     MR_TOKENS_POSITIONS = 4,  /* position_ids: from 0 again after each eod */
+    MR_TOKENS_LENGTH = 8,     /* length: rows have up to kind.tokens ids, and are padded to the
+                                 longest of their batch */
 };
+
+enum { MR_LABEL_IGNORED = -100 }; /* torch's losses ignore this label */
 
 struct mr_sample_kind {
     uint32_t encoded; /* 1: bytes of an image file, of any size; the fields from dtype to data_bytes
@@ -47,7 +51,8 @@ struct mr_sample_kind {
     uint32_t annotations; /* an mr_annotations; a member with masks is the first of extra */
     uint32_t tokens;      /* the number of ids in a row of tokens; 0: the samples are none. They are
                              raw, with 1 dimension, and have this length or 1 more: labels are the
-                             ids after those of the row. The fields of the label are zero */
+                             ids after those of the row. The fields of the label are zero. Rows that
+                             differ in length have at most so many */
     uint32_t vocab;       /* ids are below it; 0: not known */
     uint32_t eod;         /* the id at the end of a document */
     uint32_t token_columns; /* of MR_TOKENS_... */

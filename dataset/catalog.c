@@ -25,6 +25,7 @@ static const struct mr_catalog_ops *const schemes[] = {
     [MR_SCHEME_TOKENS] = &mr_catalog_tokens_ops,
     [MR_SCHEME_DOCUMENTS] = &mr_catalog_documents_ops,
     [MR_SCHEME_MIX] = &mr_catalog_mix_ops,
+    [MR_SCHEME_SEQUENCES] = &mr_catalog_sequences_ops,
 };
 
 static const struct mr_catalog_ops *find_scheme(uint32_t scheme)
@@ -183,6 +184,12 @@ bool mr_catalog_next_piece(const struct mr_catalog *catalog, struct mr_piece_wal
                            struct mr_extent *piece_out)
 {
     return catalog->ops->next_piece(catalog, walk, piece_out);
+}
+
+uint64_t mr_catalog_length(const struct mr_catalog *catalog, int64_t index)
+{
+    return catalog->ops->length ? catalog->ops->length(catalog, index)
+                                : catalog->header->kind.tokens;
 }
 
 void mr_catalog_members(const struct mr_catalog *catalog, int64_t index,

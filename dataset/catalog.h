@@ -62,6 +62,8 @@ void mr_catalog_begin_pieces(const struct mr_catalog *catalog, int64_t index,
 /* False: there are no more. */
 bool mr_catalog_next_piece(const struct mr_catalog *catalog, struct mr_piece_walk *walk,
                            struct mr_extent *piece_out);
+/* The number of ids of a row of tokens. Not for mixtures. */
+uint64_t mr_catalog_length(const struct mr_catalog *catalog, int64_t index);
 /*
  * Where its further members are: kind.n_extra extents, in the order of kind.extra. len is 0 if the
  * sample does not have the member, and MR_LEN_UNKNOWN if the member is a file.

@@ -37,6 +37,8 @@ enum mr_catalog_scheme {
                                 catalog, with record.part_len[0] sequences */
     MR_SCHEME_MIX = 8,       /* the samples of several catalogs; SOURCES describes them, EXTRA holds
                                 them */
+    MR_SCHEME_SEQUENCES = 9, /* a sample is a sequence of the index of Megatron-Core, which is
+                                mapped beside the catalog */
 };
 
 enum mr_catalog_section {

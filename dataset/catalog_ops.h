@@ -59,6 +59,8 @@ struct mr_catalog_ops {
                          struct mr_piece_walk *walk_out);
     bool (*next_piece)(const struct mr_catalog *catalog, struct mr_piece_walk *walk,
                        struct mr_extent *piece_out);
+    /* NULL: all rows of tokens have kind.tokens. */
+    uint64_t (*length)(const struct mr_catalog *catalog, int64_t index);
     /* NULL: the label is not an extent of its own. */
     bool (*label_extent)(const struct mr_catalog *catalog, int64_t index,
                          struct mr_extent *extent_out);
@@ -108,6 +110,7 @@ extern const struct mr_catalog_ops mr_catalog_pack_ops;
 extern const struct mr_catalog_ops mr_catalog_tar_ops;
 extern const struct mr_catalog_ops mr_catalog_tokens_ops;
 extern const struct mr_catalog_ops mr_catalog_documents_ops;
+extern const struct mr_catalog_ops mr_catalog_sequences_ops;
 extern const struct mr_catalog_ops mr_catalog_mix_ops;
 
 /*

@@ -106,7 +106,7 @@ static mr_status check_kind(const struct mr_sample_kind *kind, const struct mr_s
         size_t offset, size;
     } fields[] = {
         FIELD(tokens, "the numbers of tokens in a row"),
-        FIELD(token_columns, "loss_mask or position_ids"),
+        FIELD(token_columns, "loss_mask, position_ids or length"),
         FIELD(eod, "the ids at the end of a document"),
         FIELD(encoded, "one has image files, the other elements"),
         FIELD(dtype, "the dtypes of their elements"),

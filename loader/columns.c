@@ -27,6 +27,17 @@ static void add_starts(struct mr_columns *columns, struct mr_column *rows, const
     mr_columns_add(columns, starts, MR_I64, 0, NULL);
 }
 
+/* Rows of tokens that differ in length are padded. The column `length` has their lengths. */
+static void add_length(struct mr_columns *columns)
+{
+    struct mr_column *tokens = &columns->column[MR_COLUMN_IMAGE],
+                     *labels = &columns->column[MR_COLUMN_LABEL];
+    mr_columns_add(columns, "length", MR_I32, 0, NULL);
+    tokens->pads = labels->pads = 1;
+    tokens->shape[0] = labels->shape[0] = 0;
+    labels->pad_value = MR_LABEL_IGNORED;
+}
+
 static void name_of_view(const struct mr_view *view, const char *what, char name[MR_COLUMN_NAME])
 {
     snprintf(name, MR_COLUMN_NAME, "%s%s%s", view->name, view->name[0] ? "." : "", what);
@@ -75,14 +86,25 @@ static void add_fixed(const struct mr_host *host, const struct mr_plan *plan,
         mr_columns_add(columns, "image.shape", MR_I32, 1, &sides);
         add_starts(columns, samples, "image.offsets", mixed->max_side != 0);
     }
+    if (kind->token_columns & MR_TOKENS_LENGTH)
+        add_length(columns);
+}
+
+static void add_of_tokens(const struct mr_plan *plan, const char *name, mr_dtype dtype,
+                          struct mr_columns *columns)
+{
+    struct mr_column *column = mr_columns_add(columns, name, dtype, 1, plan->out_shape);
+    column->pads = columns->column[MR_COLUMN_IMAGE].pads;
+    if (column->pads)
+        column->shape[0] = 0;
 }
 
 static void add_tokens(const struct mr_plan *plan, struct mr_columns *columns)
 {
     if (plan->kind.token_columns & MR_TOKENS_LOSS_MASK)
-        mr_columns_add(columns, "loss_mask", MR_F32, 1, plan->out_shape);
+        add_of_tokens(plan, "loss_mask", MR_F32, columns);
     if (plan->kind.token_columns & MR_TOKENS_POSITIONS)
-        mr_columns_add(columns, "position_ids", plan->dtype, 1, plan->out_shape);
+        add_of_tokens(plan, "position_ids", plan->dtype, columns);
 }
 
 static void add_mixing(int64_t n_classes, struct mr_columns *columns)

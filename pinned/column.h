@@ -20,8 +20,8 @@ enum mr_column_id {
     MR_COLUMN_MASK,
     MR_COLUMN_GEOMETRY,
     MR_COLUMNS_FIXED,
-    /* Only if images keep their sizes: */
-    MR_COLUMN_IMAGE_SHAPE = MR_COLUMNS_FIXED
+    /* Only if images keep their sizes, or rows of tokens their lengths: */
+    MR_COLUMN_SIZE = MR_COLUMNS_FIXED
 };
 #define MR_COLUMNS_MAX 40
 #define MR_NO_COLUMN UINT32_MAX
@@ -51,16 +51,16 @@ struct mr_column {
     /*
      * 1: rows differ in length, each begins where it would if all had row_bytes, and the column is
      * lent as one row of elements with gaps. Only images and masks; they are too large to be moved
-     * together. Their sizes are in MR_COLUMN_IMAGE_SHAPE.
+     * together. Their sizes are in MR_COLUMN_SIZE.
      */
     uint32_t has_gaps;
     uint32_t starts; /* with gaps: the column that says where the rows begin */
     /*
-     * 1: rows differ in height and width, which are 0 in `shape`, and are padded to their batch's
-     * largest before it is lent (slot_pad.h). Only images and masks.
+     * 1: rows differ in height and width, or in length, which are 0 in `shape`, and are padded to
+     * their batch's largest before it is lent (slot_pad.h). Only images, masks and rows of tokens.
      */
     uint32_t pads;
-    uint32_t pad_value;
+    int32_t pad_value;
     /*
      * From row to row in a slot. For images it can differ from the lent row, which a device makes.
      * If rows differ in length, it is the longest row that is allowed.

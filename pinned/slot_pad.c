@@ -18,15 +18,21 @@ struct form {
     uint64_t line_bytes;
 };
 
+/* A row that has a length and no width is one line. */
 static struct form form_of(const struct mr_column *column, uint64_t height, uint64_t width)
 {
+    uint32_t n_open = 0;
     struct form form = {.planes = 1,
                         .height = height,
                         .line_bytes = width * mr_dtype_size((mr_dtype)column->dtype)};
-    for (uint32_t i = 0, n_open = 0; i < column->ndim; i++) {
+    for (uint32_t i = 0; i < column->ndim; i++) {
         n_open += column->shape[i] == 0;
         if (column->shape[i] != 0)
             *(n_open == 0 ? &form.planes : &form.line_bytes) *= (uint64_t)column->shape[i];
+    }
+    if (n_open == 1) {
+        form.line_bytes *= height;
+        form.height = 1;
     }
     return form;
 }
@@ -44,7 +50,7 @@ uint64_t mr_slot_pad_row_bytes(const struct mr_column *column, const uint32_t pa
 
 static void fill(const struct mr_column *column, uint8_t *out, uint64_t len)
 {
-    const uint64_t value = column->pad_value; /* an integer's first bytes; of a float only 0 */
+    const int64_t value = column->pad_value; /* an integer's first bytes; of a float only 0 */
     size_t element = mr_dtype_size((mr_dtype)column->dtype);
     if (value == 0 || element == 1)
         memset(out, (int)value, len);
@@ -92,14 +98,23 @@ static void move_row(const struct move *move)
         move_line(move, k);
 }
 
+/* Height and width of row i, or its length and 1. */
+static void size_of(const struct mr_slot_view *view, uint32_t i, uint32_t size_out[2])
+{
+    const uint32_t *size = mr_slot_row(view, MR_COLUMN_SIZE, i);
+    size_out[0] = size[0];
+    size_out[1] = view->layout->columns.column[MR_COLUMN_SIZE].ndim > 0 ? size[1] : 1;
+}
+
 static void pad_column(const struct mr_slot_view *view, const struct mr_column *column, uint32_t n)
 {
     const struct form to = form_of(column, view->slot->padded[0], view->slot->padded[1]);
     uint8_t *rows = view->data + column->off;
     for (uint32_t i = 0; i < n; i++) {
-        const int32_t *size = mr_slot_row(view, MR_COLUMN_IMAGE_SHAPE, i);
+        uint32_t size[2];
+        size_of(view, i, size);
         move_row(&(struct move){.column = column,
-                                .from = form_of(column, (uint64_t)size[0], (uint64_t)size[1]),
+                                .from = form_of(column, size[0], size[1]),
                                 .to = to,
                                 .source = rows + i * column->row_bytes,
                                 .target = rows + i * row_bytes(&to)});
@@ -114,9 +129,10 @@ void mr_slot_pad_rows(const struct mr_slot_view *view, uint32_t n)
     uint32_t *padded = view->slot->padded;
     padded[0] = padded[1] = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const int32_t *size = mr_slot_row(view, MR_COLUMN_IMAGE_SHAPE, i);
+        uint32_t size[2];
+        size_of(view, i, size);
         for (uint32_t k = 0; k < 2; k++)
-            padded[k] = (uint32_t)size[k] > padded[k] ? (uint32_t)size[k] : padded[k];
+            padded[k] = size[k] > padded[k] ? size[k] : padded[k];
     }
     for (uint32_t c = 0; c < columns->n; c++)
         if (columns->column[c].pads)

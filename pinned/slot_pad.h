@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Columns whose rows are padded at the right and at the bottom to the largest height and width of
- * their batch. A worker writes a row, of its own size, where it would begin if all rows had the
- * largest allowed size. When all places are DONE the host moves the elements to their places in an
- * array of equal rows.
+ * their batch, or at the end to the largest length. A worker writes a row, of its own size, where
+ * it would begin if all rows had the largest allowed size. When all places are DONE the host moves
+ * the elements to their places in an array of equal rows.
  */
 #ifndef PINNED_SLOT_PAD_H
 #define PINNED_SLOT_PAD_H
@@ -12,7 +12,7 @@
 
 /*
  * Host, once per batch, when its places are DONE: pad the first n rows, and note their height and
- * width in the slot's `padded`.
+ * width, or their length and 1, in the slot's `padded`.
  */
 void mr_slot_pad_rows(const struct mr_slot_view *view, uint32_t n);
 

@@ -135,4 +135,5 @@ void mr_megatron_index_close(struct mr_megatron_index *index)
     index->map = NULL;
     if (index->fd >= 0)
         close(index->fd);
+    index->fd = -1;
 }

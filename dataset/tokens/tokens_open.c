@@ -22,15 +22,15 @@
 #include "dataset/tokens/order_share.h"
 #include "dataset/tokens/token_file.h"
 
-#define WINDOW_KEYS "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order"
+#define WINDOW_KEYS "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order, pack"
 #define MEGATRON_KEYS WINDOW_KEYS ", samples, seed, split, part, add_extra_token, last_partial"
 enum { MAX_WINDOW = 1 << 24, MEGATRON_SEED = 1234 };
 
 struct keys {
     int64_t window, stride, vocab, eod;
     mr_dtype dtype;
-    uint32_t columns; /* of MR_TOKENS_... */
-    bool is_megatron;
+    uint32_t columns;           /* of MR_TOKENS_... */
+    bool is_megatron, is_whole; /* order=megatron, pack=none */
     uint32_t part;
     const char *split; /* NULL: all documents */
     struct mr_megatron_order order;
@@ -97,6 +97,24 @@ static mr_status take_order(struct mr_spec *spec, struct keys *keys, mr_error *e
     return MR_OK;
 }
 
+/* pack=none: rows are whole documents. */
+static mr_status take_pack(struct mr_spec *spec, struct keys *keys, mr_error *error)
+{
+    static const char *const packs[] = {"none"};
+    uint32_t word;
+    mr_status status = take_word(spec, "pack", packs, 1, &word, error);
+    keys->is_whole = word == 0;
+    if (keys->is_whole)
+        keys->columns |= MR_TOKENS_LENGTH;
+    return status;
+}
+
+/* In messages: what the file must have an index for. */
+static const char *words_of(const struct keys *keys)
+{
+    return keys->is_megatron ? "order=megatron" : "pack=none";
+}
+
 static mr_status check_keys(const struct keys *keys, bool has_stride, mr_error *error)
 {
     if (keys->window == 0)
@@ -106,8 +124,10 @@ static mr_status check_keys(const struct keys *keys, bool has_stride, mr_error *
         return mr_error_set(error, MR_ERR_INVALID, "%s needs eod=, the id at the end of a document",
                             keys->columns & MR_TOKENS_POSITIONS ? "reset_position_ids"
                                                                 : "eod_mask_loss");
-    if (has_stride && keys->is_megatron)
-        return mr_error_set(error, MR_ERR_INVALID, "stride is not for order=megatron");
+    if (keys->is_megatron && keys->is_whole)
+        return mr_error_set(error, MR_ERR_INVALID, "order=megatron and pack exclude each other");
+    if (has_stride && (keys->is_megatron || keys->is_whole))
+        return mr_error_set(error, MR_ERR_INVALID, "stride is not for %s", words_of(keys));
     return MR_OK;
 }
 
@@ -122,7 +142,7 @@ static mr_status take_keys(struct mr_spec *spec, struct keys *keys, mr_error *er
         take_flag(spec, "eod_mask_loss", MR_TOKENS_EOD_MASKED | MR_TOKENS_LOSS_MASK, &keys->columns,
                   error) < 0 ||
         take_flag(spec, "reset_position_ids", MR_TOKENS_POSITIONS, &keys->columns, error) < 0 ||
-        take_order(spec, keys, error) < 0 ||
+        take_order(spec, keys, error) < 0 || take_pack(spec, keys, error) < 0 ||
         mr_spec_finish(spec, keys->is_megatron ? MEGATRON_KEYS : WINDOW_KEYS ", stride", error) <
             0 ||
         check_keys(keys, keys->stride > 0, error) < 0)
@@ -227,7 +247,7 @@ static mr_status build_windows(const struct mr_spec *spec, struct keys *keys,
                : status;
 }
 
-/* A file with its index, whose rows are in Megatron-Core's order. */
+/* A file with its index. */
 struct corpus {
     const char *path;
     char absolute[PATH_MAX]; /* the folder that the path starts from */
@@ -235,16 +255,17 @@ struct corpus {
     struct mr_megatron_index index;
 };
 
-static mr_status open_corpus(const struct mr_spec *spec, int fds[MR_CATALOG_N_FDS],
-                             struct corpus *corpus, mr_error *error)
+/* The dtype of the keys becomes that of the index. */
+static mr_status open_corpus(const struct mr_spec *spec, struct keys *keys,
+                             int fds[MR_CATALOG_N_FDS], struct corpus *corpus, mr_error *error)
 {
-    const char *path = corpus->path = spec->paths[0];
+    const char *path = corpus->path = spec->paths[0], *words = words_of(keys);
+    corpus->index.fd = -1;
     if (mr_url_is(path))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "order=megatron reads a local file, not %.*s", mr_url_path_len(path),
-                            path);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s reads a local file, not %.*s", words,
+                            mr_url_path_len(path), path);
     if (spec->n_paths > 1)
-        return mr_error_set(error, MR_ERR_INVALID, "order=megatron reads one file, not %zu",
+        return mr_error_set(error, MR_ERR_INVALID, "%s reads one file, not %zu", words,
                             spec->n_paths);
     mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], corpus->absolute, error);
     if (status != MR_OK)
@@ -254,10 +275,36 @@ static mr_status open_corpus(const struct mr_spec *spec, int fds[MR_CATALOG_N_FD
     status = mr_megatron_index_open(fds[MR_CATALOG_FD_ROOT], path, path, &corpus->index, error);
     if (status == MR_PENDING)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "order=megatron needs a file PREFIX.bin with PREFIX.idx beside it, "
-                            "not %s",
+                            "%s needs a file PREFIX.bin with PREFIX.idx beside it, not %s", words,
                             path);
+    if (status == MR_OK)
+        status = mr_token_file_dtype(path, keys->dtype, corpus->index.dtype, error);
+    keys->dtype = corpus->index.dtype;
     return status;
+}
+
+/* The catalog keeps the index; otherwise it is closed. */
+static void close_corpus(struct corpus *corpus, int fds[MR_CATALOG_N_FDS])
+{
+    fds[MR_CATALOG_FD_NAMES] = corpus->index.fd;
+    corpus->index.fd = -1;
+    mr_megatron_index_close(&corpus->index);
+}
+
+/* What the catalogs of a corpus have. */
+static mr_status describe_corpus(struct corpus *corpus, struct mr_catalog_builder *builder,
+                                 mr_error *error)
+{
+    struct mr_catalog_header *header = &builder->header;
+    header->n_files = 1;
+    header->names_file_bytes = corpus->index.map_len;
+    header->record.part_len[0] = header->n_samples = corpus->index.n_sequences;
+    mr_status status = mr_catalog_builder_root(builder, "", corpus->absolute, error);
+    if (status == MR_OK)
+        status = mr_catalog_builder_name(builder, corpus->path, error);
+    return status == MR_OK ? mr_megatron_index_check(&corpus->index, corpus->path,
+                                                     (uint64_t)corpus->bin.st_size, error)
+                           : status;
 }
 
 /* A name for the catalog, by everything that it is made from. */
@@ -287,23 +334,14 @@ static mr_status build_order(struct corpus *corpus, const struct keys *keys, con
                              int *fd_out, mr_error *error)
 {
     struct mr_catalog_builder builder;
-    struct mr_catalog_header *header = &builder.header;
     mr_status status = mr_catalog_builder_init_as(&builder, MR_SCHEME_DOCUMENTS, name, error);
     if (status == MR_OK)
-        status = mr_catalog_builder_root(&builder, "", corpus->absolute, error);
-    if (status == MR_OK)
-        status = mr_megatron_index_check(&corpus->index, corpus->path,
-                                         (uint64_t)corpus->bin.st_size, error);
+        status = describe_corpus(corpus, &builder, error);
     if (status == MR_OK)
         status = mr_megatron_order_build(
             &corpus->index, &keys->order, &builder.sections[MR_SECTION_DOCUMENTS],
             &builder.sections[MR_SECTION_SHUFFLE], &builder.sections[MR_SECTION_PLACES],
-            &header->n_samples, error);
-    if (status == MR_OK)
-        status = mr_catalog_builder_name(&builder, corpus->path, error);
-    header->n_files = 1;
-    header->names_file_bytes = corpus->index.map_len;
-    header->record.part_len[0] = corpus->index.n_sequences;
+            &builder.header.n_samples, error);
     if (status == MR_OK)
         status =
             finish(keys, keys->window + (int64_t)keys->order.extra_token, fd_out, &builder, error);
@@ -316,13 +354,9 @@ static mr_status open_order(const struct mr_spec *spec, struct keys *keys,
 {
     char name[64];
     int lock = -1;
-    struct corpus corpus;
+    struct corpus corpus = {0};
     struct mr_megatron_order *order = &keys->order;
-    mr_status status = open_corpus(spec, fds, &corpus, error);
-    if (status != MR_OK)
-        return status;
-    status = mr_token_file_dtype(corpus.path, keys->dtype, corpus.index.dtype, error);
-    keys->dtype = corpus.index.dtype;
+    mr_status status = open_corpus(spec, keys, fds, &corpus, error);
     order->end = corpus.index.n_sequences;
     if (status == MR_OK && keys->split)
         status = mr_megatron_split(keys->split, keys->part, order->end, &order->begin, &order->end,
@@ -335,9 +369,24 @@ static mr_status open_order(const struct mr_spec *spec, struct keys *keys,
         status = build_order(&corpus, keys, name, &fds[MR_CATALOG_FD_REGION], error);
     if (lock >= 0)
         close(lock);
-    fds[MR_CATALOG_FD_NAMES] = corpus.index.fd;
-    corpus.index.fd = -1;
-    mr_megatron_index_close(&corpus.index);
+    close_corpus(&corpus, fds);
+    return status;
+}
+
+/* A sample is a document. */
+static mr_status build_whole(const struct mr_spec *spec, struct keys *keys,
+                             int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder,
+                             mr_error *error)
+{
+    struct corpus corpus = {0};
+    mr_status status = open_corpus(spec, keys, fds, &corpus, error);
+    if (status == MR_OK && corpus.index.n_sequences == 0)
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%s has no documents", corpus.path);
+    if (status == MR_OK)
+        status = describe_corpus(&corpus, builder, error);
+    if (status == MR_OK)
+        status = finish(keys, keys->window + 1, &fds[MR_CATALOG_FD_REGION], builder, error);
+    close_corpus(&corpus, fds);
     return status;
 }
 
@@ -350,9 +399,11 @@ mr_status mr_tokens_open(struct mr_spec *spec, const mr_dataset_options *options
     mr_status status = take_keys(spec, &keys, error);
     if (status < 0 || keys.is_megatron)
         return status < 0 ? status : open_order(spec, &keys, fds_out, error);
-    status = mr_catalog_builder_init(&builder, MR_SCHEME_TOKENS, error);
+    status = mr_catalog_builder_init(&builder,
+                                     keys.is_whole ? MR_SCHEME_SEQUENCES : MR_SCHEME_TOKENS, error);
     if (status == MR_OK)
-        status = build_windows(spec, &keys, fds_out, &builder, error);
+        status = keys.is_whole ? build_whole(spec, &keys, fds_out, &builder, error)
+                               : build_windows(spec, &keys, fds_out, &builder, error);
     mr_catalog_builder_fini(&builder);
     return status;
 }

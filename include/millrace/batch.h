@@ -5,7 +5,9 @@
  * Array 0 holds the samples. It is "image" ([N,C,H,W] or [N,H,W,C]) or, for records that are not
  * images, "data". Rows of token ids are "tokens" ([N,T], i64 or i32), and the array after them is
  * "labels" in place of "label": the ids after those of the row. They may have two more arrays,
- * "loss_mask" (f32 [N,T]) and "position_ids" ([N,T]). The next arrays are:
+ * "loss_mask" (f32 [N,T]) and "position_ids" ([N,T]). If rows differ in length ("pack=none"), T is
+ * the longest of the batch, "length" (i32 [N]) has their lengths, and labels after them are -100.
+ * The next arrays are:
  *
  *   "label"     i64 [N], or the labels' own dtype and shape
  *   "index"     i64 [N]: dataset index

@@ -218,7 +218,7 @@ static void trace_pixels(const struct mr_sample_maker *maker, int64_t index, uin
 static void store_size(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
                        uint32_t height, uint32_t width)
 {
-    int32_t *shape = mr_slot_row(&job->view, MR_COLUMN_IMAGE_SHAPE, job->place);
+    int32_t *shape = mr_slot_row(&job->view, MR_COLUMN_SIZE, job->place);
     shape[0] = (int32_t)height;
     shape[1] = (int32_t)width;
     if (job->view.layout->columns.column[MR_COLUMN_IMAGE].has_gaps)

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the row is written: kind.tokens elements of the plan's dtype. NULL: no such column. */
+/* Where the row is written: n elements of the plan's dtype. NULL: no such column. */
 struct row {
+    size_t n; /* kind.tokens, or the number of ids if rows differ in length */
     void *tokens;
     void *labels; /* the ids after those of tokens */
     float *loss_mask;
@@ -80,21 +81,29 @@ static int64_t id_at(const struct mr_plan *plan, const void *ids, size_t i)
     return plan->dtype == MR_I64 ? ((const int64_t *)ids)[i] : ((const int32_t *)ids)[i];
 }
 
-/* Convert ids, and fill the rest of the row with zeros. */
-static bool fill(const struct mr_plan *plan, const uint8_t *bytes, size_t n, uint64_t limit,
-                 void *out)
+static void set_id(const struct mr_plan *plan, void *ids, size_t i, int64_t id)
 {
-    const size_t size = mr_dtype_size(plan->dtype), row = plan->kind.tokens;
-    const size_t n_row = n < row ? n : row;
-    memset((uint8_t *)out + n_row * size, 0, (row - n_row) * size);
-    return find_convert(plan->kind.dtype, plan->dtype)(bytes, n_row, out) < limit;
+    if (plan->dtype == MR_I64)
+        ((int64_t *)ids)[i] = id;
+    else
+        ((int32_t *)ids)[i] = (int32_t)id;
+}
+
+/* Convert ids, and fill the rest of the row of n_row. */
+static bool fill(const struct mr_plan *plan, const uint8_t *bytes, size_t n, uint64_t limit,
+                 int64_t padding, void *out, size_t n_row)
+{
+    n = n < n_row ? n : n_row;
+    for (size_t i = n; i < n_row; i++)
+        set_id(plan, out, i, padding);
+    return find_convert(plan->kind.dtype, plan->dtype)(bytes, n, out) < limit;
 }
 
 /* n_labels: the row has so many labels; those after them are padding. */
 static void mask_losses(const struct mr_plan *plan, size_t n_labels, const struct row *row)
 {
     const bool masks_eod = plan->kind.token_columns & MR_TOKENS_EOD_MASKED;
-    for (size_t i = 0; i < plan->kind.tokens; i++) {
+    for (size_t i = 0; i < row->n; i++) {
         bool is_eod = masks_eod && id_at(plan, row->tokens, i) == plan->kind.eod;
         row->loss_mask[i] = i < n_labels && !is_eod ? 1.0f : 0.0f;
     }
@@ -104,11 +113,8 @@ static void mask_losses(const struct mr_plan *plan, size_t n_labels, const struc
 static void count_positions(const struct mr_plan *plan, size_t n_ids, const struct row *row)
 {
     int64_t position = 0;
-    for (size_t i = 0; i < plan->kind.tokens; i++) {
-        if (plan->dtype == MR_I64)
-            ((int64_t *)row->positions)[i] = position;
-        else
-            ((int32_t *)row->positions)[i] = (int32_t)position;
+    for (size_t i = 0; i < row->n; i++) {
+        set_id(plan, row->positions, i, position);
         position = i < n_ids && id_at(plan, row->tokens, i) == plan->kind.eod ? 0 : position + 1;
     }
 }
@@ -123,7 +129,9 @@ mr_status mr_token_row_store(const struct mr_plan *plan, const struct mr_slot_vi
                              uint32_t place, const uint8_t *bytes, size_t len, mr_error *error)
 {
     const size_t size = mr_dtype_size(plan->kind.dtype), n = len / size;
-    const struct row row = {.tokens = mr_slot_row(view, MR_COLUMN_IMAGE, place),
+    const bool has_length = plan->kind.token_columns & MR_TOKENS_LENGTH;
+    const struct row row = {.n = has_length && n < plan->kind.tokens ? n : plan->kind.tokens,
+                            .tokens = mr_slot_row(view, MR_COLUMN_IMAGE, place),
                             .labels = mr_slot_row(view, MR_COLUMN_LABEL, place),
                             .loss_mask = find_row(view, "loss_mask", place),
                             .positions = find_row(view, "position_ids", place)};
@@ -134,8 +142,11 @@ mr_status mr_token_row_store(const struct mr_plan *plan, const struct mr_slot_vi
     const uint64_t limit = plan->kind.vocab        ? plan->kind.vocab
                            : plan->dtype == MR_I32 ? (uint64_t)INT32_MAX + 1
                                                    : (uint64_t)INT64_MAX + 1;
-    if (!fill(plan, bytes, n, limit, row.tokens) ||
-        !fill(plan, bytes + (n - n_labels) * size, n_labels, limit, row.labels))
+    if (has_length)
+        *(int32_t *)mr_slot_row(view, MR_COLUMN_SIZE, place) = (int32_t)row.n;
+    if (!fill(plan, bytes, n, limit, 0, row.tokens, row.n) ||
+        !fill(plan, bytes + (n - n_labels) * size, n_labels, limit,
+              has_length ? MR_LABEL_IGNORED : 0, row.labels, row.n))
         return fail_id(plan, bytes, n, limit, error);
     if (row.loss_mask)
         mask_losses(plan, n_labels, &row);

@@ -130,6 +130,30 @@ static void each_format_has_its_rows(void **state)
     tree_destroy(&tree);
 }
 
+/* The last document is longer than a row, which has a label more. */
+static void documents_are_rows(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    struct bytes raw = {0}, index = make_index(8, 2);
+    put_tokens(&raw, 2);
+    write_bytes(&tree, "m.bin", &raw);
+    write_bytes(&tree, "m.idx", &index);
+    expect_rows(&tree, "m.bin", "window=10&pack=none", N_DOCUMENTS, 0, 2, 2);
+    mr_dataset *dataset = open_dataset(spec_of(&tree, "m.bin", "window=10&pack=none"));
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    for (int64_t i = 0; i < N_DOCUMENTS; i++) {
+        uint64_t n = i < N_DOCUMENTS - 1 ? (uint64_t)i + 1 : 10;
+        mr_sample_info info = MR_SAMPLE_INFO_INIT;
+        assert_int_equal(mr_catalog_length(catalog, i), n);
+        assert_int_equal(mr_dataset_inspect(dataset, i, &info, NULL), MR_OK);
+        assert_int_equal(info.len_bytes, 2 * (n < 10 ? n : 11));
+    }
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 static void rows_do_not_cross_files(void **state)
 {
     (void)state;
@@ -171,6 +195,9 @@ static void what_is_wrong_is_named(void **state)
     tree_write(&tree, "x.zst", "\x28\xb5\x2f\xfd....", 8);
     good.len--;
     write_bytes(&tree, "cut", &good);
+    tree_write(&tree, "none.bin", "", 0);
+    tree_write(&tree, "none.idx",
+               "MMIDIDX\0\0\1\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 42);
     good.len += 2;
     write_bytes(&tree, "long", &good);
     static const struct {
@@ -183,6 +210,11 @@ static void what_is_wrong_is_named(void **state)
         {"good", "window=8&strid=1", MR_ERR_INVALID, "strid"},
         {"good", "window=8&dtype=f32", MR_ERR_INVALID, "dtype 'f32' is none of u8"},
         {"good", "window=8&dtype=u32", MR_ERR_INVALID, "tokens of u16, but dtype is u32"},
+        {"good", "window=8&pack=none", MR_ERR_INVALID, "pack=none needs a file PREFIX.bin"},
+        {"good", "window=8&pack=1", MR_ERR_INVALID, "pack '1' is none of none"},
+        {"none.bin", "window=8&pack=none", MR_ERR_DAMAGED, "none.bin has no documents"},
+        {"none.bin", "window=8&pack=none&stride=2", MR_ERR_INVALID, "stride is not for pack=none"},
+        {"none.bin", "window=8&pack=none&order=megatron", MR_ERR_INVALID, "exclude each other"},
         {"good", "window=1000", MR_ERR_DAMAGED, "no file has the 1001 tokens"},
         {"cut", "window=8", MR_ERR_DAMAGED, "cut has 3023 bytes; its header says 1000 tokens"},
         {"long", "window=8", MR_ERR_DAMAGED, "long has 3025 bytes"},
@@ -333,7 +365,9 @@ static void mutated_files_are_refused_or_stay_within_their_sizes(void **state)
         write_bytes(&tree, name, &file);
         mr_dataset *dataset;
         mr_error error;
-        const char *keys = i % 4 == 3 ? "window=5&order=megatron&samples=500" : "window=5";
+        const char *keys = i % 8 == 7   ? "window=5&pack=none"
+                           : i % 4 == 3 ? "window=5&order=megatron&samples=500"
+                                        : "window=5";
         if (mr_dataset_open(spec_of(&tree, name, keys), NULL, &dataset, &error) == MR_OK) {
             check_rows(dataset, file.len);
             mr_dataset_destroy(dataset);
@@ -350,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_format_has_its_rows),
+        cmocka_unit_test(documents_are_rows),
         cmocka_unit_test(rows_do_not_cross_files),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(each_file_is_known_by_itself),

@@ -86,6 +86,24 @@ def test_windows_are_slices(tmp_path):
     assert n == 1 + (5000 - 33) // 5
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_documents_are_padded_rows(tmp_path, num_workers):
+    lengths = [3, 0, 7, 1, 5, 6, 2]
+    path = write_corpus(tmp_path, lengths)
+    loader = mr.Loader(f"tokens:{path}?window=5&pack=none&eod=4&eod_mask_loss=1"
+                       "&reset_position_ids=1", batch_size=3, num_workers=num_workers,
+                       no_shuffle=True)
+    first, second, last = [{name: batch[name].tolist() for name in batch.keys()}
+                           for batch in loader]
+    assert first["length"] == [3, 0, 5]  # an empty document is a row without tokens
+    assert first["tokens"] == [[0, 1, 2, 0, 0], [0] * 5, [3, 4, 5, 6, 7]]
+    assert first["labels"] == [[1, 2, -100, -100, -100], [-100] * 5, [4, 5, 6, 7, 8]]
+    assert first["loss_mask"] == [[1, 1, 0, 0, 0], [0] * 5, [1, 0, 1, 1, 1]]
+    assert first["position_ids"] == [[0, 1, 2, 0, 0], [0] * 5, [0, 1, 0, 1, 2]]
+    assert second["labels"] == [[-100] * 5, [12, 13, 14, 15, -100], [17, 18, 19, 20, 21]]
+    assert last["tokens"] == [[22, 23]] and last["labels"] == [[23, -100]]
+
+
 @pytest.mark.parametrize("keys, words", [
     ("window=4&order=megatron&split=1,1", "split needs part="),
     ("window=4&order=megatron&split=1,x&part=train", "split '1,x' is not up to 3 weights"),

@@ -290,6 +290,55 @@ static void joined_documents_are_cut_once(void **state)
     }
 }
 
+/* A row has the tokens of its document, cut and padded. Document i begins at i * (i + 1) / 2. */
+static void check_documents(const mr_batch *batch)
+{
+    const int64_t *indices = mr_batch_data(batch, "index");
+    const int32_t *lengths = mr_batch_data(batch, "length");
+    const mr_array *tokens = mr_batch_array(batch, "tokens"),
+                   *labels = mr_batch_array(batch, "labels");
+    int64_t longest = 0;
+    for (int64_t row = 0; row < mr_batch_size(batch); row++) {
+        const int64_t n = indices[row] + 1, first = indices[row] * n / 2;
+        assert_int_equal(lengths[row], n < WINDOW ? n : WINDOW);
+        longest = lengths[row] > longest ? lengths[row] : longest;
+        for (int64_t i = 0; i < tokens->shape[1]; i++) {
+            assert_int_equal(element(tokens, row, i), i < n ? first + i : 0);
+            assert_int_equal(element(labels, row, i), i + 1 < n ? first + i + 1 : -100);
+        }
+    }
+    assert_int_equal(tokens->shape[1], longest);
+    assert_int_equal(labels->shape[1], longest);
+}
+
+static void documents_are_rows_of_their_length(void **state)
+{
+    (void)state;
+    static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
+    write_documents();
+    for (uint32_t k = 0; k < 6; k++) {
+        char spec[SPEC];
+        int64_t n = 0;
+        snprintf(spec, sizeof spec, "tokens:%s/d.bin?window=%d&pack=none", folder, WINDOW);
+        mr_dataset *dataset = mr_test_dataset(spec);
+        mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+        options.batch_size = 7;
+        options.num_workers = workers[k % 3];
+        options.dtype = k < 3 ? MR_I32 : MR_I64;
+        options.seed = k;
+        mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+        mr_batch *batch;
+        while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
+            check_documents(batch);
+            n += mr_batch_size(batch);
+            mr_batch_release(batch);
+        }
+        assert_int_equal(n, N_DOCUMENTS);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_file_that_shrinks_is_damage),
         cmocka_unit_test(offsets_have_64_bits),
         cmocka_unit_test(joined_documents_are_cut_once),
+        cmocka_unit_test(documents_are_rows_of_their_length),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
