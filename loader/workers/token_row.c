@@ -16,8 +16,9 @@ struct row {
 };
 
 /*
- * Each converts n ids and returns the largest of them as an unsigned number: that of a negative id
- * is above all limits.
+ * Each converts n ids and returns the largest of them or, if one is negative, a number with bit 63,
+ * which is above all limits. Extremes have the type of the file: those of a wider type make the
+ * loop five times slower.
  */
 typedef uint64_t convert_fn(const uint8_t *bytes, size_t n, void *out);
 
@@ -25,15 +26,15 @@ typedef uint64_t convert_fn(const uint8_t *bytes, size_t n, void *out);
     static uint64_t from##_to_##to(const uint8_t *bytes, size_t n, void *out)                      \
     {                                                                                              \
         to##_t *ids = out;                                                                         \
-        uint64_t largest = 0;                                                                      \
+        from##_t least = 0, most = 0;                                                              \
         for (size_t i = 0; i < n; i++) {                                                           \
             from##_t id;                                                                           \
             memcpy(&id, bytes + i * sizeof id, sizeof id);                                         \
-            uint64_t number = (uint64_t)id;                                                        \
-            largest = number > largest ? number : largest;                                         \
+            least = id < least ? id : least;                                                       \
+            most = id > most ? id : most;                                                          \
             ids[i] = (to##_t)id;                                                                   \
         }                                                                                          \
-        return largest;                                                                            \
+        return (uint64_t)least | (uint64_t)most;                                                   \
     }
 #define CONVERT_FROM(from) CONVERT(from, int32) CONVERT(from, int64)
 CONVERT_FROM(uint8)
