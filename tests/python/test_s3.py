@@ -7,6 +7,8 @@ import functools
 import json
 import os
 import subprocess
+import threading
+import time
 import urllib.request
 
 import pytest
@@ -123,6 +125,52 @@ def test_a_session_has_a_token(make_loader, store, use):
     use(*store[4][:2])
     with pytest.raises(mr.FileError, match="HTTP 403 "):
         mr.Dataset(f"tar:{store[1]}/001.tar?index=none")
+
+
+def test_sessions_that_end_in_mid_epoch_are_replaced(make_loader, store, use, monkeypatch,
+                                                     tmp_path):
+    """moto ends no session, so the test does, at the time that the program of the profile states:
+    from then on moto refuses its keys. The answer of that program is a new session every 2 s.
+    """
+    life_s, sessions, stop = 10, [], threading.Event()
+    sts = pytest.importorskip("moto.sts.models").sts_backends["123456789012"]["aws"]
+    answer, config = tmp_path / "answer", tmp_path / "config"
+
+    def begin_session():
+        end_s = int(time.time()) + life_s
+        role = sts.assume_role(region_name="us-east-1", role_session_name="short",
+                               role_arn="arn:aws:iam::123456789012:role/role", policy="",
+                               duration=life_s, external_id="")
+        (tmp_path / "new").write_text(json.dumps({
+            "Version": 1, "AccessKeyId": role.access_key_id,
+            "SecretAccessKey": role.secret_access_key, "SessionToken": role.session_token,
+            "Expiration": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(end_s))}))
+        os.replace(tmp_path / "new", answer)
+        sessions.append((end_s, role))
+
+    def begin_and_end_sessions():
+        while not stop.wait(2):
+            begin_session()
+            while sessions[0][0] <= time.time():
+                sts.assumed_roles.remove(sessions.pop(0)[1])
+
+    config.write_text(f"[default]\ncredential_process = cat '{answer}'\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    use()
+    begin_session()
+    first, thread = sessions[0][1], threading.Thread(target=begin_and_end_sessions)
+    local, remote = (make_loader("train:16", f"tar:{place}/{{000..001}}.tar?index=none",
+                                 num_workers=2, seed=3) for place in store[:2])
+    thread.start()
+    try:
+        end_s = time.monotonic() + 1.5 * life_s
+        while time.monotonic() < end_s:
+            assert content(remote) == content(local)
+    finally:
+        stop.set()
+        thread.join()
+    assert first not in sts.assumed_roles
 
 
 def test_refusals_have_the_stores_word_and_no_secret(store, use):
