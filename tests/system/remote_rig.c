@@ -8,6 +8,7 @@
 #include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
+#include "tests/support/processes.h"
 #include "tests/support/shards.h"
 
 struct remote_rig remote_rig;
@@ -20,6 +21,8 @@ static enum mr_test_fault choose(void *user, const struct mr_test_http_request *
     remote_rig.seen[i] = *request;
     snprintf(remote_rig.paths[i], sizeof *remote_rig.paths, "%s", request->path);
     remote_rig.n_seen = i + 1;
+    if (remote_rig.pause_ms > 0)
+        mr_test_sleep_ms(remote_rig.pause_ms);
     return remote_rig.fault;
 }
 
@@ -76,6 +79,7 @@ int remote_rig_set_up(void **state)
     for (int i = 0; i < REMOTE_N; i++)
         remote_rig_write_image(i, 50);
     remote_rig.fault = MR_TEST_HTTP_GOOD;
+    remote_rig.pause_ms = 0;
     remote_rig.verifies = remote_rig.stock = false;
     remote_rig.n_seen = 0;
     remote_rig.server = mr_test_http_start(remote_rig.folder, choose, NULL);

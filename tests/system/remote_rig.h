@@ -45,6 +45,7 @@ extern struct remote_rig {
     char cache[4200];
     struct mr_test_http *server;
     _Atomic(enum mr_test_fault) fault;
+    _Atomic uint32_t pause_ms; /* before each answer */
     struct mr_test_http_request seen[REMOTE_MAX_SEEN]; /* n_seen of them, since it was set to 0 */
     char paths[REMOTE_MAX_SEEN][64];
     _Atomic uint32_t n_seen;
