@@ -245,6 +245,9 @@ def test_what_does_not_go_together_is_left_to_torch(pair, images, others):
                     "a ConcatDataset: source 0 of the mixture has 3 classes, and source 1 2")
     expect_fallback(ConcatDataset([ImageFolder(images, EVAL) for _ in range(101)]),
                     "a ConcatDataset: the mixture has more than 100 sources")
+    for wrong in (21, -22):
+        expect_fallback(ConcatDataset([Subset(first, [0, wrong]), second]),
+                        "a Subset with indices that its dataset does not have")
     second.target_transform = str
     expect_fallback(pair, "a target_transform")
     second.target_transform = None

@@ -198,8 +198,12 @@ def _concatenate(dataset: Any) -> Source:
         (len(source.dataset) for source in sources.values()), initial=0)))
     orders = []
     for inner, subsets in parts:
-        own = _compose(inner, subsets, sources[id(inner)].indices)
-        orders.append(starts[id(inner)] + (numpy.arange(len(inner)) if own is None else own))
+        source = sources[id(inner)]
+        own = _compose(inner, subsets, source.indices)
+        own = numpy.arange(len(inner)) if own is None else own
+        needs(own.size == 0 or 0 <= own.min() and own.max() < len(source.dataset),
+              "a Subset with indices that its dataset does not have")
+        orders.append(starts[id(inner)] + own)
     made, order = _mix(list(sources.values())), numpy.concatenate(orders)
     is_same = numpy.array_equal(order, numpy.arange(len(made.dataset)))
     return made._replace(indices=None if is_same else order)
@@ -219,7 +223,7 @@ def _mix(sources: list[Source]) -> Source:
         raise Unknown(f"a ConcatDataset: {error}") from None
     needs(len(native) == sum(len(source.dataset) for source in sources),
           "a ConcatDataset of a dataset that has changed since it was opened")
-    members = tuple(part for source in sources for part in source.parts)
+    members = tuple(part._replace(dataset=native) for one in sources for part in one.parts)
     return Source(native, None, None, None, members[0].keys, members=members)
 
 
