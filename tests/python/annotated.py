@@ -31,10 +31,10 @@ def draw_corners(draws, size):
     return [corners[0][0], corners[1][0], corners[0][1], corners[1][1]]
 
 
-def make_voc(root):
-    """A tree of VOC 2012 with the set "train", in no order, whose images have many sizes. They are
-    PNG files, whose pixels do not depend on a decoder."""
-    draws, base = random.Random(7), os.path.join(root, "VOCdevkit/VOC2012")
+def make_voc(root, year=2012):
+    """A tree of VOC with the set "train", in no order, whose images have many sizes. They are PNG
+    files, whose pixels do not depend on a decoder."""
+    draws, base = random.Random(year), os.path.join(root, f"VOCdevkit/VOC{year}")
     names = [f"{draws.randrange(10**6):06}" for _ in range(N)]
     for folder in ("ImageSets/Main", "ImageSets/Segmentation", "JPEGImages", "Annotations",
                    "SegmentationClass"):

@@ -28,7 +28,7 @@ from torchvision.transforms import functional as F
 
 import annotated as A
 import millrace
-from millrace.torch import DataLoader, explain
+from millrace.torch import DataLoader, Dataset, explain
 
 try:
     from torchvision import tv_tensors
@@ -124,6 +124,32 @@ def open_coco(coco, transforms, keys=None):
 
 
 # Where nothing is drawn, batches are torch's.
+
+
+ONE_CLASS = "a ConcatDataset of datasets with masks or boxes that are not all the same class of VOC"
+
+
+@needs_v2
+@pytest.mark.parametrize("kind", [datasets.VOCDetection, datasets.VOCSegmentation])
+def test_years_of_voc_are_concatenated(voc, tmp_path, kind):
+    A.make_voc(tmp_path, 2007)
+
+    def open_year(root, year, size=(33, 41)):
+        to_float = v2.ToDtype({tv_tensors.BoundingBoxes: torch.float32, "others": None})
+        transforms = to_floats(to_float, v2.Resize(size))
+        return wrap(kind(root, year, "train", transforms=transforms))
+
+    years = open_year(voc, "2012") + open_year(str(tmp_path), "2007")
+    drawn = list(data.WeightedRandomSampler(range(len(years)), 40))
+    assert min(drawn) < A.N < max(drawn)
+    expect_same(years, collate, sampler=drawn)
+    expect_same(data.Subset(open_year(str(tmp_path), "2007") + years, [2 * A.N, 1, -1, 3]), collate)
+    expect_fallback(open_year(voc, "2012") + open_year(voc, "2012", (41, 33)),
+                    "a ConcatDataset whose datasets have different transforms")
+    other = kind(voc, image_set="train", transform=T.ToTensor())
+    expect_fallback(open_year(voc, "2012") + other, "a ConcatDataset")
+    plain = Dataset.from_samples([(other.images[0], 3)], T.ToTensor())
+    expect_fallback(plain + other, "a ConcatDataset of datasets with masks or boxes and others")
 
 
 @needs_v2
@@ -262,8 +288,7 @@ def test_samples_are_those_of_the_object(coco, voc):
     dataset = open_coco(coco, to_floats())
     expect_same(data.Subset(dataset, [5, -1, 3, 3]), collate)
     expect_same(data.Subset(dataset, [5, 1]) + data.Subset(dataset, [0, -1, 5]), collate)
-    expect_fallback(dataset + pickle.loads(pickle.dumps(dataset)),
-                    "a ConcatDataset of several datasets with masks or boxes")
+    expect_fallback(dataset + pickle.loads(pickle.dumps(dataset)), ONE_CLASS)
     expect_same(data.Subset(wrap(datasets.VOCDetection(voc, transforms=to_floats())), [9, 2]),
                 collate)
     inner = datasets.CocoDetection(*coco, transforms=to_floats())

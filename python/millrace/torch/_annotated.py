@@ -8,6 +8,7 @@ list of annotations that CocoDetection has without the wrapper, are made by the 
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import math
@@ -91,6 +92,7 @@ class Annotated:
             self.native, self.indices = self._open_voc()
         self._has_masks = self.is_joint and not self.keys
         self._tried: Any = None
+        self._parts: list[Annotated] = []  # of a mixture
 
     def _find_keys(self) -> set[str]:
         """The keys of the wrapper's targets."""
@@ -169,8 +171,22 @@ class Annotated:
         native = Dataset(f"coco:{_quote(inner.root)}?annotations={self.memory.path}&index=none")
         return native, numpy.asarray([places[i] for i in inner.ids])
 
+    def join(self, others: list[Annotated], native: Dataset) -> Annotated:
+        """One for the mixture of this dataset and others. Raises Unknown."""
+        made = copy.copy(self)
+        made.native, made._parts = native, [self, *others]
+        needs(self.is_joint and self.kind is not datasets.CocoDetection and all(
+            (one.kind, one.is_wrapped, one.keys) == (self.kind, self.is_wrapped, self.keys)
+            for one in others), "a ConcatDataset of datasets with masks or boxes that are not all "
+              "the same class of VOC")
+        made.indices, made._most_boxes = None, max(one._most_boxes for one in made._parts)
+        return made
+
     def recognise(self, exact_resize: bool) -> Recipe:
         """The recipe of the object's transforms. Raises Unknown."""
+        recipes = [part.recognise(exact_resize) for part in self._parts]
+        needs(recipes == recipes[:1] * len(recipes),
+              "a ConcatDataset whose datasets have different transforms")
         transforms, name = self.outer.transforms, type(self.inner).__name__
         if self.is_joint:
             needs(not isinstance(transforms, StandardTransform), f"{name} with a transform of the "

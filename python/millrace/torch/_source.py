@@ -213,8 +213,9 @@ def _mix(sources: list[Source]) -> Source:
     """The samples of several sources, one source after the other."""
     if len(sources) == 1:
         return sources[0]
-    needs(all(source.annotated is None for source in sources),
-          "a ConcatDataset of several datasets with masks or boxes")
+    found = [source.annotated for source in sources if source.annotated is not None]
+    needs(len(found) in (0, len(sources)),
+          "a ConcatDataset of datasets with masks or boxes and others")
     needs(len({source.keys for source in sources}) == 1,
           "a ConcatDataset whose datasets have different keys")
     try:
@@ -224,7 +225,8 @@ def _mix(sources: list[Source]) -> Source:
     needs(len(native) == sum(len(source.dataset) for source in sources),
           "a ConcatDataset of a dataset that has changed since it was opened")
     members = tuple(part._replace(dataset=native) for one in sources for part in one.parts)
-    return Source(native, None, None, None, members[0].keys, members=members)
+    annotated = found[0].join(found[1:], native) if found else None
+    return Source(native, None, None, None, members[0].keys, annotated=annotated, members=members)
 
 
 def _nest(spec: str) -> str:
