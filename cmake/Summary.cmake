@@ -60,7 +60,7 @@ mr_summary_line("fast masks" "${LIBDEFLATE_FOUND}" "libdeflate ${LIBDEFLATE_VERS
 mr_summary_line("boxes of VOC" "${EXPAT_FOUND}" "expat ${EXPAT_VERSION}" "${EXPAT_MISSING}"
                 "annotations in XML are damage (package libexpat1-dev)")
 mr_summary_line("boxes of COCO" "${YAJL_FOUND}" "yajl ${YAJL_VERSION}" "${YAJL_MISSING}"
-                "coco: is refused (package libyajl-dev)")
+                "coco: and MDS shards are refused (package libyajl-dev)")
 mr_summary_line("io_uring reader" "${LIBURING_FOUND}" "liburing ${LIBURING_VERSION}"
                 "${LIBURING_MISSING}" "only the pread reader is built")
 mr_summary_line("URLs" "${LIBCURL_FOUND}" "libcurl ${LIBCURL_VERSION}, opened when it is needed"

@@ -30,8 +30,8 @@ enum mr_catalog_scheme {
                            mapped beside the catalog */
     MR_SCHEME_TAR = 5,  /* tar and ranges: many samples per file; NAMES holds the names of members,
                            FOLDERS the shards, MEMBERS the positions of the images */
-    MR_SCHEME_TOKENS = 6,    /* many rows per file; NAMES holds the paths of the files, STARTS their
-                                first rows, OFFSETS their first bytes */
+    MR_SCHEME_TOKENS = 6,    /* many rows per file; NAMES holds the paths of the files, ROWS where
+                                their rows are */
     MR_SCHEME_DOCUMENTS = 7, /* rows of tokens cut from joined documents; DOCUMENTS, SHUFFLE and
                                 PLACES hold them; the index of Megatron-Core is mapped beside the
                                 catalog, with record.part_len[0] sequences */
@@ -62,7 +62,7 @@ enum mr_catalog_section {
     MR_SECTION_SIZES, /* struct mr_catalog_size, by sample; empty if no annotation states sizes */
     MR_SECTION_VERSIONS,  /* struct mr_object_version, by file: of remote files that must not change
                              while the catalog is used */
-    MR_SECTION_OFFSETS,   /* u64, by file: the first byte of its rows */
+    MR_SECTION_ROWS,      /* struct mr_token_rows, by first row */
     MR_SECTION_DOCUMENTS, /* u32: the joined documents, as numbers of sequences in the index */
     MR_SECTION_SHUFFLE,   /* u32, by sample: the row that it is */
     MR_SECTION_PLACES,    /* struct mr_token_place of every MR_TOKEN_STEP-th row */

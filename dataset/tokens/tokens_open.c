@@ -18,9 +18,11 @@
 #include "dataset/catalog_build.h"
 #include "dataset/remote/url.h"
 #include "dataset/spec.h"
+#include "dataset/tokens/mds_index.h"
 #include "dataset/tokens/megatron_order.h"
 #include "dataset/tokens/order_share.h"
 #include "dataset/tokens/token_file.h"
+#include "dataset/tokens/token_rows.h"
 
 #define WINDOW_KEYS "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order, pack"
 #define MEGATRON_KEYS WINDOW_KEYS ", samples, seed, split, part, add_extra_token, last_partial"
@@ -164,33 +166,51 @@ static uint64_t count_windows(const struct keys *keys, uint64_t n_tokens)
     return n_tokens < needed ? 0 : 1 + (n_tokens - needed) / (uint64_t)keys->stride;
 }
 
-static mr_status add_file(struct mr_catalog_builder *builder, const struct keys *keys,
-                          const char *path, const struct mr_token_file *file, mr_error *error)
+static mr_status add_run(struct mr_catalog_builder *builder, const struct keys *keys,
+                         const char *path, const struct mr_token_run *run, uint64_t *n_in_file,
+                         mr_error *error)
 {
     struct mr_catalog_header *header = &builder->header;
-    struct mr_bytes *sections = builder->sections;
-    mr_status status = mr_bytes_append_u64(&sections[MR_SECTION_STARTS], header->n_samples, error);
-    if (status == MR_OK)
-        status = mr_bytes_append_u64(&sections[MR_SECTION_OFFSETS], file->offset, error);
-    if (status == MR_OK)
-        status = mr_catalog_builder_name(builder, path, error);
-    if (status == MR_OK &&
-        (!mr_checked_add_u64(header->n_samples, count_windows(keys, file->n_tokens),
-                             &header->n_samples) ||
-         header->n_samples > INT64_MAX))
-        status =
-            mr_error_set(error, MR_ERR_DAMAGED, "the files up to %.*s have more than 2^63 rows",
-                         mr_url_path_len(path), path);
-    header->n_files++;
+    const struct mr_token_rows rows = {.first_row = header->n_samples,
+                                       .file = header->n_files,
+                                       .first_in_file = *n_in_file,
+                                       .n_each = count_windows(keys, run->n_tokens),
+                                       .offset = run->offset,
+                                       .distance = run->distance};
+    if (rows.n_each == 0)
+        return MR_OK;
+    *n_in_file += rows.n_each * run->n; /* at most the bytes of the file */
+    if (!mr_checked_add_u64(header->n_samples, rows.n_each * run->n, &header->n_samples) ||
+        header->n_samples > INT64_MAX)
+        return mr_error_set(error, MR_ERR_DAMAGED, "the files up to %.*s have more than 2^63 rows",
+                            mr_url_path_len(path), path);
+    return mr_bytes_append(&builder->sections[MR_SECTION_ROWS], &rows, sizeof rows, error);
+}
+
+/* longest: the most tokens in a row of a file. */
+static mr_status add_file(struct mr_catalog_builder *builder, const struct keys *keys,
+                          const char *path, const struct mr_token_file *file, uint64_t *longest,
+                          mr_error *error)
+{
+    const struct mr_token_run *runs = (const void *)file->runs.data;
+    uint64_t n_in_file = 0;
+    mr_status status = mr_catalog_builder_name(builder, path, error);
+    for (size_t i = 0; status == MR_OK && i < file->runs.len / sizeof *runs; i++) {
+        status = add_run(builder, keys, path, &runs[i], &n_in_file, error);
+        *longest = runs[i].n_tokens > *longest ? runs[i].n_tokens : *longest;
+    }
+    builder->header.n_files++;
     return status;
 }
 
-static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int root,
+static mr_status add_files(struct mr_spec *spec, struct keys *keys, int root,
                            struct mr_catalog_builder *builder, mr_error *error)
 {
     const mr_dtype asked = keys->dtype;
-    uint64_t most = 0;
-    mr_status status = mr_catalog_builder_find_versions(builder, spec->paths, spec->n_paths, error);
+    uint64_t longest = 0;
+    mr_status status = mr_mds_index_expand(root, spec, error);
+    if (status == MR_OK)
+        status = mr_catalog_builder_find_versions(builder, spec->paths, spec->n_paths, error);
     const struct mr_object_version *versions =
         (const void *)builder->sections[MR_SECTION_VERSIONS].data;
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
@@ -201,21 +221,17 @@ static mr_status add_files(const struct mr_spec *spec, struct keys *keys, int ro
         if (status == MR_OK)
             status = mr_token_file_dtype(path, keys->dtype, file.dtype, error);
         if (status == MR_OK)
-            status = add_file(builder, keys, path, &file, error);
-        if (status != MR_OK)
-            return status;
-        keys->dtype = file.dtype; /* all files have the dtype of the first */
-        most = file.n_tokens > most ? file.n_tokens : most;
+            status = add_file(builder, keys, path, &file, &longest, error);
+        mr_bytes_fini(&file.runs);
+        if (file.dtype != MR_DTYPE_DEFAULT)
+            keys->dtype = file.dtype; /* all files have the dtype of the first */
     }
-    if (status != MR_OK)
+    if (status != MR_OK || builder->header.n_samples > 0)
         return status;
-    if (builder->header.n_samples > 0)
-        return mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS], builder->header.n_samples,
-                                   error);
     return mr_error_set(error, MR_ERR_DAMAGED,
                         "%.*s: no file has the %" PRId64
                         " tokens of a row and its last label; the longest has %" PRIu64,
-                        mr_url_path_len(spec->paths[0]), spec->paths[0], keys->window + 1, most);
+                        mr_url_path_len(spec->paths[0]), spec->paths[0], keys->window + 1, longest);
 }
 
 static mr_status finish(const struct keys *keys, int64_t row_ids, int *fd_out,
@@ -232,9 +248,8 @@ static mr_status finish(const struct keys *keys, int64_t row_ids, int *fd_out,
 }
 
 /* Windows of each file. */
-static mr_status build_windows(const struct mr_spec *spec, struct keys *keys,
-                               int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder,
-                               mr_error *error)
+static mr_status build_windows(struct mr_spec *spec, struct keys *keys, int fds[MR_CATALOG_N_FDS],
+                               struct mr_catalog_builder *builder, mr_error *error)
 {
     char absolute[PATH_MAX];
     mr_status status = mr_kind_open_root(".", &fds[MR_CATALOG_FD_ROOT], absolute, error);

@@ -53,8 +53,8 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          records of fixed size
  *   tokens:FILE,...?window=T[&stride=S][&dtype=][&vocab=V][&order=megatron...][&pack=none]
  *                          rows of T token ids, in arrays "tokens" and "labels" (docs/tokens.md):
- *                          shards of llm.c, raw integers, .bin with .idx of Megatron-Core.
- *                          pack=none: documents, padded to the longest of their batch
+ *                          shards of llm.c and MosaicML, raw integers, .bin with .idx of
+ *                          Megatron-Core. pack=none: documents, padded to their batch's longest
  *   voc:ROOT[?set=train&task=detection|segmentation&year=2012&names=FILE]
  *                          images of a VOC challenge in the order of torchvision's classes, with a
  *                          member `boxes` (XML) or `mask_file` (PNG); labels are 0

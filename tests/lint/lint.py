@@ -66,7 +66,10 @@ OUTSIDE = {
     "gd*.h": ["tools/sheet.c"],
     "curl/curl.h": ["dataset/remote/curl_api.h"],
     "expat.h": ["dataset/annotations/voc_xml.c", "dataset/remote/listing/listing_xml.c"],
-    "yajl_*.h": ["dataset/annotations/coco_json.c", "dataset/remote/stores/key_json.c"],
+    "yajl_*.h": [
+        "dataset/annotations/coco_json.c", "dataset/remote/stores/key_json.c",
+        "dataset/tokens/mds_json.c",
+    ],
     "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],
     "cpuid.h": ["base/cpu.c"],
     "simde/*": ["transforms/simd/simd_avx2.h"],

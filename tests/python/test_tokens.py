@@ -3,6 +3,7 @@
 are compared with the list of all tokens.
 """
 import array
+import base64
 import hashlib
 import json
 import os
@@ -102,6 +103,28 @@ def test_documents_are_padded_rows(tmp_path, num_workers):
     assert first["position_ids"] == [[0, 1, 2, 0, 0], [0] * 5, [0, 1, 0, 1, 2]]
     assert second["labels"] == [[-100] * 5, [12, 13, 14, 15, -100], [17, 18, 19, 20, 21]]
     assert last["tokens"] == [[22, 23]] and last["labels"] == [[23, -100]]
+
+
+with open(os.path.join(os.path.dirname(GOLDENS), "mds.json"), encoding="ascii") as shards:
+    MDS = json.load(shards)
+DTYPES = {"int64": "i64", "uint16": "u16", "int32": "i32", "uint32": "u32", "uint8": "u8"}
+
+
+@pytest.mark.parametrize("number", range(len(MDS)))
+def test_shards_of_mosaicml(tmp_path, number):
+    """Rows are windows of each sample, as mosaicml-streaming reads it (make_mds.py)."""
+    case, window, stride = MDS[number], 15, 4
+    for name, text in case["files"].items():
+        (tmp_path / name).write_bytes(base64.b64decode(text))
+    spec = f"tokens:{tmp_path}/index.json?window={window}&stride={stride}"
+    if case["encoding"] == "bytes":
+        spec += "&dtype=" + DTYPES[case["dtype"]]
+    rows = [sample[i:i + window + 1] for sample in case["samples"]
+            for i in range(0, len(sample) - window, stride)]
+    loader = mr.Loader(spec, batch_size=4, num_workers=number % 3, no_shuffle=True, tail="exact")
+    got = [tokens + labels[-1:] for batch in loader
+           for tokens, labels in zip(batch["tokens"].tolist(), batch["labels"].tolist())]
+    assert got == rows
 
 
 @pytest.mark.parametrize("keys, words", [

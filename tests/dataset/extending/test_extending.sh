@@ -34,7 +34,7 @@ done
 names=$(sed -n '/^set([a-z_]*sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/]*\.c')
 sources="extended.c dataset/reader_uring_absent.c dataset/annotations/voc_xml_absent.c"
 sources="$sources dataset/annotations/coco_json_absent.c dataset/remote/absent.c"
-sources="$sources dataset/remote/listing/listing_xml_absent.c"
+sources="$sources dataset/remote/listing/listing_xml_absent.c dataset/tokens/mds_json_absent.c"
 sources="$sources $(echo base/*.c)"
 for name in $names; do sources="$sources dataset/$name"; done
 case $sources in
