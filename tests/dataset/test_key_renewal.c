@@ -100,12 +100,12 @@ static void keys_are_renewed_while_they_are_held_and_kept_when_that_fails(void *
     key_rig.life_s = 4;
     uint64_t version = expect_set(1) + 1;
     key_rig_expect_keys("ID2", "SECRET/2", "TOKEN2");
+    key_rig_write_file("authorization", "second");
     expect_threads(2); /* this one and the server's */
     assert_int_equal(mr_credentials_hold(&error), MR_OK);
     expect_threads(3);
     assert_int_equal(mr_credentials_hold(&error), MR_OK); /* the thread is shared */
     expect_threads(3);
-    key_rig_write_file("authorization", "second");
     wait_for_version(version + 1);
     expect_set(3);
     assert_non_null(strstr(key_rig.head, "Authorization: second\r\n")); /* the file is read again */

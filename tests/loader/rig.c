@@ -16,19 +16,12 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define RIG_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define RIG_TSAN 1
-#endif
-#endif
+#include "tests/support/processes.h"
 
 const struct rig_mode rig_modes[] = {
     {"none", MR_NO_WORKERS, MR_START_DEFAULT},
     {"thread", 2, MR_START_THREAD},
-#ifndef RIG_TSAN
+#ifndef MR_TEST_TSAN
     {"fork", 2, MR_START_FORK},
 #endif
 };

@@ -12,6 +12,18 @@
 #define MR_TEST_ASAN 1
 #endif
 
+/*
+ * Defined under ThreadSanitizer, which mistakes descriptors that a starting worker opens for those
+ * of the test, so workers are threads.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MR_TEST_TSAN 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define MR_TEST_TSAN 1
+#endif
+
 void mr_test_sleep_ms(long ms);
 
 /* Run f in a child. Returns its result (0 to 127), or 128 + the signal that ended it. */

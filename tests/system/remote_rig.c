@@ -8,7 +8,6 @@
 #include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
-#include "tests/support/processes.h"
 #include "tests/support/shards.h"
 
 struct remote_rig remote_rig;

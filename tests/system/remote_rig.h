@@ -16,18 +16,7 @@
 
 #include "tests/support/epochs.h"
 #include "tests/support/http_server.h"
-
-/*
- * ThreadSanitizer mistakes descriptors that a starting worker opens for this process's, so workers
- * are threads.
- */
-#if defined(__SANITIZE_THREAD__)
-#define MR_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MR_TEST_TSAN 1
-#endif
-#endif
+#include "tests/support/processes.h"
 
 /* Of each six images, one is a PNG and one a progressive JPEG. */
 enum {
@@ -45,7 +34,7 @@ extern struct remote_rig {
     char cache[4200];
     struct mr_test_http *server;
     _Atomic(enum mr_test_fault) fault;
-    _Atomic uint32_t pause_ms; /* before each answer */
+    _Atomic uint32_t pause_ms;                         /* before each answer */
     struct mr_test_http_request seen[REMOTE_MAX_SEEN]; /* n_seen of them, since it was set to 0 */
     char paths[REMOTE_MAX_SEEN][64];
     _Atomic uint32_t n_seen;

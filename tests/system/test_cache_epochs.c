@@ -27,15 +27,6 @@
 #include "tests/support/processes.h"
 #include "tests/support/assert_words.h"
 
-/* ThreadSanitizer mistakes descriptors that a starting worker opens for this process's. */
-#if defined(__SANITIZE_THREAD__)
-#define MR_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MR_TEST_TSAN 1
-#endif
-#endif
-
 enum {
     N_EPOCHS = 3,
     N_CLASSES = 3,

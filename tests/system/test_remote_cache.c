@@ -10,7 +10,6 @@
 
 #include "tests/support/folder.h"
 #include "tests/support/packs.h"
-#include "tests/support/processes.h"
 #include "tests/system/remote_rig.h"
 
 /* No range was requested twice. Checks of versions, of one byte, do not count. */

@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/processes.h"
 #include "tests/system/remote_rig.h"
 
 static void flip_byte(const char *path)

@@ -28,15 +28,6 @@
 #include "tests/support/shards.h"
 #include "tests/support/assert_words.h"
 
-/* ThreadSanitizer mistakes descriptors that a starting worker opens for this process's. */
-#if defined(__SANITIZE_THREAD__)
-#define MR_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MR_TEST_TSAN 1
-#endif
-#endif
-
 enum { N_SHARDS = 3, N_EACH = 11, N = N_SHARDS * N_EACH, MAX_TXT = 64, MAX_JSON = 32, LONG = 17 };
 
 static char *folder;

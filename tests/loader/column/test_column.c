@@ -22,15 +22,7 @@
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
-
-/* ThreadSanitizer mistakes descriptors that a starting worker opens for this process's. */
-#if defined(__SANITIZE_THREAD__)
-#define MR_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MR_TEST_TSAN 1
-#endif
-#endif
+#include "tests/support/processes.h"
 
 enum { N_CLASSES = 3, N_IMAGES = 9, N = N_CLASSES * N_IMAGES, SIDE = 24, BYTES = SIDE * SIDE * 3 };
 
