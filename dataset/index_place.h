@@ -20,7 +20,8 @@ enum mr_index_place {
     MR_INDEX_AUTO, /* beside the file; if that folder cannot be written, in the cache folder of the
                       user */
     MR_INDEX_BESIDE, /* ".FILE.HASH.millrace" */
-    MR_INDEX_CACHE,  /* "$XDG_CACHE_HOME/millrace/HASH.millrace", or below ~/.cache */
+    MR_INDEX_CACHE,  /* "$XDG_CACHE_HOME/millrace/HASH.millrace", or below ~/.cache; removed after
+                        60 days without a use */
     MR_INDEX_NONE,   /* nowhere; an index of wds2idx is not read either */
 };
 
