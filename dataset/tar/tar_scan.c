@@ -34,12 +34,24 @@ struct walk {
     char name[MR_CATALOG_PATH]; /* of the next member, from GNU or pax */
 };
 
+static bool is_in_window(const struct mr_tar_file *file, uint64_t at, size_t len)
+{
+    return at >= file->window_at && at - file->window_at <= file->window_len &&
+           len <= file->window_len - (size_t)(at - file->window_at);
+}
+
 mr_status mr_tar_file_read(struct mr_tar_file *file, uint64_t at, void *out, size_t len,
                            size_t *n_out, mr_error *error)
 {
-    *n_out = at < file->size && len > file->size - at ? (size_t)(file->size - at) : len;
+    size_t n = at < file->size && len > file->size - at ? (size_t)(file->size - at) : len;
+    bool is_read = is_in_window(file, at, n);
+    *n_out = n; /* may be the window's length */
+    if (is_read) {
+        memcpy(out, file->window + (at - file->window_at), n);
+        return MR_OK;
+    }
     if (file->object)
-        return mr_object_read(file->object, at, out, *n_out, error);
+        return mr_object_read(file->object, at, out, n, error);
     int rc = mr_file_read_at(file->fd, at, out, len, n_out);
     return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "%s", file->shown) : MR_OK;
 }
@@ -59,8 +71,7 @@ static size_t choose_step(const struct mr_tar_file *file, uint64_t at)
 const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t len, mr_error *error)
 {
     assert(len <= MR_TAR_WINDOW && at <= file->size && len <= file->size - at);
-    if (at >= file->window_at && at - file->window_at <= file->window_len &&
-        len <= file->window_len - (size_t)(at - file->window_at))
+    if (is_in_window(file, at, len))
         return file->window + (at - file->window_at);
     file->step = choose_step(file, at);
     mr_status status =

@@ -45,11 +45,15 @@ static enum mr_test_fault choose(void *user, const struct mr_test_http_request *
     return fault;
 }
 
-/* N photographs and their labels; len: bytes of each member, 0: those of the photograph. */
+/*
+ * N photographs, each after a pax header as Python's tarfile writes it, and their labels. len:
+ * bytes of each member, 0: those of the photograph.
+ */
 static void write_shard(const char *name, uint32_t seed, int n, size_t len)
 {
     struct mr_test_shard shard = {0};
     static uint8_t bytes[BIG_BYTES];
+    static const char time[] = "17 mtime=12345.5\n";
     char member[64], label[16];
     for (int i = 0; i < n; i++) {
         struct mr_test_image image = mr_test_jpeg(
@@ -57,6 +61,7 @@ static void write_shard(const char *name, uint32_t seed, int n, size_t len)
         assert_true(image.len < sizeof bytes);
         memcpy(bytes, image.bytes, image.len);
         snprintf(member, sizeof member, "%03d.jpg", i);
+        mr_test_shard_add_type(&shard, 'x', "PaxHeader", time, sizeof time - 1);
         mr_test_shard_add(&shard, member, bytes, len ? len : image.len);
         snprintf(member, sizeof member, "%03d.cls", i);
         snprintf(label, sizeof label, "%d", i);
