@@ -26,7 +26,7 @@ struct mr_other_files; /* dataset/file_cache.h */
 
 struct mr_reader_options {
     mr_reader_kind kind; /* MR_READER_AUTO probes io_uring and falls back */
-    uint32_t depth;      /* samples in flight: 1 to 64 */
+    uint32_t depth;      /* samples in flight: 1 to 128 */
     bool measures_depth; /* of remote files, as many as hide the measured delay, at most depth */
     uint32_t
         max_files; /* limit on open shards; 0, or a value above mr_file_cache_limit(): that limit */

@@ -13,7 +13,7 @@
 #include "dataset/file_cache.h"
 #include "dataset/reader.h"
 
-#define MR_READER_MAX_DEPTH 64
+#define MR_READER_MAX_DEPTH 128
 #define MR_READER_SLACK 64 /* bytes after a part that are readable and zero */
 /* Limit of one read() call; the kernel cuts longer ones. */
 #define MR_READER_MAX_CALL (1u << 30)

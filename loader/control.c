@@ -89,7 +89,7 @@ uint32_t mr_control_read_ahead(const mr_loader_options *options)
     uint32_t share = mr_control_connections(options);
     if (options->read_ahead > 0)
         return options->read_ahead;
-    return share < MR_MAX_AHEAD ? share : MR_MAX_AHEAD;
+    return 2 * share < MR_MAX_AHEAD ? 2 * share : MR_MAX_AHEAD;
 }
 
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence)

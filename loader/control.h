@@ -57,7 +57,7 @@ struct mr_worker_record {
 
 #define MR_CONTROL_CPUS 1024 /* as cpu_set_t */
 
-enum { MR_MAX_AHEAD = 64 }; /* samples that a worker reads ahead */
+enum { MR_MAX_AHEAD = 128 }; /* samples that a worker reads ahead */
 
 struct mr_control {
     uint64_t magic; /* MR_CONTROL_MAGIC */

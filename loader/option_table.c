@@ -94,7 +94,7 @@ const struct mr_option mr_option_table[] = {
     {LENGTH(n_affinity_cpus)},
     {OPTION(reader), .words = readers},
     {OPTION(jpeg_decoder), .words = decoders},
-    {OPTION(read_ahead), .lo = 1, .hi = 64},
+    {OPTION(read_ahead), .lo = 1, .hi = 128},
     {OPTION(n_slots), .lo = 2, .hi = MR_OPTION_MAX_SLOTS},
     {OPTION(wait_when_lent)},
     {OPTION(no_huge_pages)},

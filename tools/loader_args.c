@@ -142,7 +142,7 @@ static const struct mr_arg list[] = {
      "small to keep the workers' reads in flight)",
      FIELD(n_slots)},
     {"read-ahead", "N",
-     "Reads in flight per worker, 1 to 64 (default 4; for URLs as many as the measured delay "
+     "Reads in flight per worker, 1 to 128 (default 4; for URLs as many as the measured delay "
      "needs)",
      FIELD(read_ahead)},
     {"connections", "N", "For URLs: connections of all workers together, 1 to 4096 (default 64)",

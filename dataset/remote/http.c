@@ -598,14 +598,19 @@ static bool is_pending(const struct mr_http *http)
     return http->n_running > 0 || http->paused || http->fresh.head;
 }
 
-static void make_progress(struct mr_http *http, bool wait)
+static void start_and_end(struct mr_http *http)
 {
     start_gets(http);
     run_timer(http);
     end_transfers(http); /* some fail at once */
+}
+
+static void make_progress(struct mr_http *http, bool wait)
+{
+    start_and_end(http);
     run_sockets(http, wait && !http->ended.head && is_pending(http) ? find_wait_ms(http) : 0);
-    run_timer(http);
     end_transfers(http);
+    start_and_end(http); /* a free connection does not wait for the next call */
 }
 
 struct mr_http_get *mr_http_take(struct mr_http *http)

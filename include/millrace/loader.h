@@ -133,9 +133,9 @@ typedef struct mr_loader_options {
     uint32_t n_affinity_cpus;
     uint32_t reader;       /* an mr_reader_kind; default: MR_READER_AUTO */
     uint32_t jpeg_decoder; /* an mr_jpeg_decoder; default: MR_JPEG_AUTO */
-    uint32_t read_ahead;   /* samples whose reads are in flight per worker, 1 to 64; 0 means 4, and
-                              for files at URLs as many as the measured delay needs, at most the
-                              worker's part of `connections` (docs/remote.md) */
+    uint32_t read_ahead;   /* samples whose reads are in flight per worker, 1 to 128; 0 means 4, and
+                              for files at URLs as many as the measured delay needs, at most twice
+                              the worker's part of `connections` (docs/remote.md) */
     uint32_t n_slots;      /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from
                               batch_size and num_workers */
     bool wait_when_lent;   /* if every slot or buffer is lent, mr_loader_next() waits until another

@@ -33,7 +33,8 @@ struct mr_worker {
     struct mr_sample_maker *maker;
     struct mr_mix_maker *mixer;                   /* NULL if rows are not mixed */
     struct mr_sample_job in_flight[MR_MAX_AHEAD]; /* by tag */
-    uint64_t free_tags;                           /* bit t: in_flight[t] is unused */
+    bool is_used[MR_MAX_AHEAD];                   /* by tag */
+    uint32_t n_tags;                              /* as many samples are in flight at most */
     uint32_t deaths_seen; /* control's n_deaths when this worker last swept */
     bool is_remote;
     const struct mr_place *foreign; /* a place that another worker reads for; NULL: none yet */
@@ -74,9 +75,9 @@ static bool take_ticket(struct mr_worker *w, struct mr_sample_job *job_out)
 /* Does this worker have a read in flight for this place? */
 static bool is_in_flight(const struct mr_worker *w, const struct mr_sample_job *job)
 {
-    for (uint64_t used = ~w->free_tags; used; used &= used - 1) {
-        const struct mr_sample_job *mine = &w->in_flight[__builtin_ctzll(used)];
-        if (mine->view.slot == job->view.slot && mine->place == job->place &&
+    for (uint32_t t = 0; t < w->n_tags; t++) {
+        const struct mr_sample_job *mine = &w->in_flight[t];
+        if (w->is_used[t] && mine->view.slot == job->view.slot && mine->place == job->place &&
             mine->word == job->word)
             return true;
     }
@@ -250,11 +251,12 @@ static void make_sample(struct mr_worker *w, struct mr_sample_job *job, const st
 
 static bool submit_read(struct mr_worker *w, struct mr_sample_job *job)
 {
-    job->tag = (uint32_t)__builtin_ctzll(w->free_tags);
+    for (job->tag = 0; w->is_used[job->tag];)
+        job->tag++;
     job->begin_ns = mr_trace_ring_begin(w->ring);
     if (!mr_sample_make_submit(w->maker, job, w->reader))
         return false;
-    w->free_tags &= ~(UINT64_C(1) << job->tag);
+    w->is_used[job->tag] = true;
     w->in_flight[job->tag] = *job;
     return true;
 }
@@ -293,7 +295,7 @@ static bool finish_read(struct mr_worker *w)
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
     make_sample(w, job, &read);
-    w->free_tags |= UINT64_C(1) << job->tag;
+    w->is_used[job->tag] = false;
     mr_reader_recycle(w->reader, &read);
     return true;
 }
@@ -363,9 +365,10 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
     if (!w->job.catalog)
         return MR_OK;
     const mr_loader_options *o = &w->control->options;
+    w->n_tags = mr_control_read_ahead(o);
     w->times_reads = o->with_timing || mr_catalog_is_remote(w->job.catalog);
     struct mr_reader_options options = {.kind = o->reader,
-                                        .depth = mr_control_read_ahead(o),
+                                        .depth = w->n_tags,
                                         .measures_depth = o->read_ahead == 0,
                                         .max_files = w->control->max_files,
                                         .n_connections = mr_control_connections(o),
@@ -388,7 +391,6 @@ mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **w
     w->control = job->shared.control;
     w->record = &job->shared.records[job->id];
     w->ring = mr_control_trace_ring(&job->shared, job->id);
-    w->free_tags = UINT64_MAX;
     w->is_remote = job->catalog && mr_catalog_is_remote(job->catalog);
     mr_status status = mr_sample_make_create(job, &w->maker, error);
     if (status == MR_OK)

@@ -27,7 +27,7 @@ const struct way ways[N_WAYS] = {
     {"http", MR_READER_AUTO, false, true},
 };
 
-const uint32_t depths[N_DEPTHS] = {1, 4, 64};
+const uint32_t depths[N_DEPTHS] = {1, 4, 128};
 
 static char *folder_path;
 static char server_url[64];

@@ -421,7 +421,7 @@ static void depth_out_of_range_is_refused(void **state)
     (void)state;
     write_pattern("shard-0", 1, 3000);
     mr_dataset *dataset = open_shards(1, "bytes=1000");
-    for (uint32_t depth = 0; depth <= 65; depth += 65) {
+    for (uint32_t depth = 0; depth <= 129; depth += 129) {
         struct mr_reader *reader = (struct mr_reader *)state;
         mr_error error;
         struct mr_reader_options options = {.depth = depth};

@@ -146,7 +146,7 @@ static void options_that_were_set_are_unchanged(void **state)
     options.seed = 77;
     options.epoch = 9;
     options.n_slots = 2;
-    options.read_ahead = 64;
+    options.read_ahead = 128;
     options.nice = 3;
     options.affinity = MR_AFFINITY_LIST;
     options.affinity_cpus = cpus;
@@ -160,7 +160,7 @@ static void options_that_were_set_are_unchanged(void **state)
     assert_int_equal(o->seed, 77);
     assert_int_equal(o->epoch, 9);
     assert_int_equal(o->n_slots, 2);
-    assert_int_equal(o->read_ahead, 64);
+    assert_int_equal(o->read_ahead, 128);
     assert_int_equal(o->start, MR_START_THREAD);
     assert_ptr_not_equal(o->affinity_cpus, cpus);
     assert_true(o->affinity_cpus != NULL || o->n_affinity_cpus == 0);
@@ -242,7 +242,7 @@ static void values_out_of_range_are_refused_by_name(void **state)
     REFUSES(num_workers, 1025, "num_workers 1025 is above the limit of 1024");
     REFUSES(n_slots, 1, "n_slots 1 is below 2");
     REFUSES(n_slots, 1025, "n_slots 1025 is above the limit of 1024");
-    REFUSES(read_ahead, 65, "read_ahead 65 is above the limit of 64");
+    REFUSES(read_ahead, 129, "read_ahead 129 is above the limit of 128");
     REFUSES(nice, -1, "nice -1 is not from 0 to 19");
     REFUSES(nice, 20, "nice 20 is not from 0 to 19");
     REFUSES(rank, 1, "rank 1 is not below world_size 1");

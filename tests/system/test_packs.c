@@ -233,7 +233,7 @@ static void starts_and_reads_ahead_change_nothing(void **state)
         mr_loader_options o = plain_options(MR_ON_ERROR_ZERO);
         o.num_workers = 2;
         o.start = starts[i % 3];
-        o.read_ahead = i < 3 ? 1 : 64;
+        o.read_ahead = i < 3 ? 1 : 128;
         o.reader = MR_READER_AUTO;
         snprintf(what, sizeof what, "start %d, %u reads ahead", (int)o.start, o.read_ahead);
         run_loader(dataset, "train:64", &o, &got);
