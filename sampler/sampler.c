@@ -19,13 +19,14 @@
 #include "sampler/groups.h"
 #include "sampler/keyed.h"
 #include "sampler/randperm.h"
+#include "sampler/sampler_options.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { REPEAT_ROUND = 256, MAX_REPEAT = 65535, FILLED_UP = 1 << 24 };
+enum { REPEAT_ROUND = 256, FILLED_UP = 1 << 24 };
 enum source { SEQUENTIAL, KEYED, DRAWN, MIXED, TABLE_U32, TABLE_U64 };
 
 struct mr_sampler {
@@ -42,65 +43,6 @@ struct mr_sampler {
     struct mr_drawn drawn; /* with weights; not freed while an order of the caller's is used */
     struct mr_keyed keyed;
 };
-
-static mr_status check_repeat(const mr_sampler_options *options, mr_error *error)
-{
-    if (options->repeat > MAX_REPEAT)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat %u is above the limit of %d",
-                            options->repeat, MAX_REPEAT);
-    if ((unsigned)options->repeat_form > MR_REPEAT_TIMM)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat_form %u is not an mr_repeat_form",
-                            (unsigned)options->repeat_form);
-    if (options->tail != MR_TAIL_PAD)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat has its own tail: tail must be pad");
-    if (options->weights || options->weight_values)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat and weights exclude each other");
-    return MR_OK;
-}
-
-static mr_status check_weights(const mr_sampler_options *options, mr_error *error)
-{
-    if (!options->weights && !options->weight_values) {
-        if (options->n_draws != 0 || options->no_replacement)
-            return mr_error_set(error, MR_ERR_INVALID, "%s needs weights",
-                                options->n_draws != 0 ? "n_draws" : "no_replacement");
-        return MR_OK;
-    }
-    if (options->weights && options->weight_values)
-        return mr_error_set(error, MR_ERR_INVALID, "weights and weight_values exclude each other");
-    if (options->weight_values && options->n_weight_values != (uint64_t)options->n_samples)
-        return mr_error_set(error, MR_ERR_INVALID, "%llu weight_values for %lld samples",
-                            (unsigned long long)options->n_weight_values,
-                            (long long)options->n_samples);
-    if (options->no_shuffle || options->order != MR_ORDER_TORCH)
-        return mr_error_set(error, MR_ERR_INVALID, "weights exclude %s",
-                            options->no_shuffle ? "no_shuffle" : "the keyed order");
-    if (options->n_draws > MR_KEYED_MAX_N)
-        return mr_error_set(error, MR_ERR_INVALID, "n_draws %llu is above 2^40",
-                            (unsigned long long)options->n_draws);
-    return MR_OK;
-}
-
-static mr_status check_options(const mr_sampler_options *options, mr_error *error)
-{
-    if (options->rank_slices != 0 && (options->weights || options->weight_values))
-        return mr_error_set(error, MR_ERR_INVALID, "rank_slices and weights exclude each other");
-    if (options->n_samples < 0 || (uint64_t)options->n_samples > MR_KEYED_MAX_N)
-        return mr_error_set(error, MR_ERR_INVALID, "n_samples %lld is not between 0 and 2^40",
-                            (long long)options->n_samples);
-    if (options->rank >= options->world_size)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u",
-                            options->rank, options->world_size);
-    if ((unsigned)options->tail > MR_TAIL_EXACT)
-        return mr_error_set(error, MR_ERR_INVALID, "tail %u is not an mr_tail",
-                            (unsigned)options->tail);
-    if ((unsigned)options->order > MR_ORDER_KEYED)
-        return mr_error_set(error, MR_ERR_INVALID, "order %u is not an mr_order",
-                            (unsigned)options->order);
-    if (options->repeat == 0 && options->repeat_form != MR_REPEAT_TORCHVISION)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat_form needs repeat");
-    return options->repeat != 0 ? check_repeat(options, error) : check_weights(options, error);
-}
 
 static bool has_weights(const mr_sampler_options *options)
 {
@@ -414,7 +356,7 @@ mr_status mr_sampler_create_with(const mr_sampler_options *options,
         return status;
     if (resolved.world_size == 0)
         resolved.world_size = 1;
-    status = check_options(&resolved, error);
+    status = mr_sampler_options_check(&resolved, error);
     if (status == MR_OK && has_weights(&resolved) && resolved.n_draws == 0)
         resolved.n_draws = (uint64_t)resolved.n_samples;
     if (status == MR_OK && parts->mixture && (resolved.repeat != 0 || has_weights(&resolved)))
