@@ -217,6 +217,27 @@ static bool append_pictures(struct mr_npy *npy, const mr_array *array,
     return good;
 }
 
+/* The lengths of rows of tokens that are padded; NULL: the array has none. */
+static const int32_t *find_lengths(const mr_batch *batch, const mr_array *array)
+{
+    bool is_row = array->ndim == 2 && strcmp(array->name, "geometry") != 0;
+
+    return is_row && strcmp(mr_batch_array_at(batch, 0)->name, "tokens") == 0
+               ? mr_batch_data(batch, "length")
+               : NULL;
+}
+
+/* Rows without their padding, one after the other. */
+static bool append_padded(struct mr_npy *npy, const mr_array *array, const int32_t *lengths,
+                          int64_t n)
+{
+    bool good = append_values(npy, array, 0, 0);
+
+    for (int64_t i = 0; good && i < n; i++)
+        good = append_values(npy, array, i * array->shape[1], lengths[i]);
+    return good;
+}
+
 static bool append_array(struct output *output, const mr_batch *batch, uint32_t i, bool has_rows)
 {
     const mr_array *before = i > 0 ? mr_batch_array_at(batch, i - 1) : NULL;
@@ -227,6 +248,9 @@ static bool append_array(struct output *output, const mr_batch *batch, uint32_t 
     if (find_pictures(output, batch, array.name, &pictures))
         return append_pictures(&output->npy[i], &array, &pictures,
                                has_rows ? mr_batch_size(batch) : 0);
+    if (find_lengths(batch, &array) != NULL)
+        return append_padded(&output->npy[i], &array, find_lengths(batch, &array),
+                             has_rows ? mr_batch_size(batch) : 0);
     if (!has_rows)
         array.shape[0] = is_offsets ? 1 : 0;
     return is_offsets ? mr_npy_append_offsets(&output->npy[i], &array)

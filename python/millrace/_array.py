@@ -20,6 +20,11 @@ _TYPES = {
 }
 
 
+def _nest(shape: tuple[int, ...]) -> list[Any]:
+    """The lists of an array without elements."""
+    return [_nest(shape[1:]) for _ in range(shape[0])]
+
+
 class Array:
     """An array in a batch's memory, without a copy.
 
@@ -166,4 +171,5 @@ class Array:
 
     def tolist(self) -> list[Any]:
         """The elements as nested lists, for labels and small arrays. Host only, not bf16 or f16."""
-        return self.__buffer__(0).tolist()
+        elements = self.__buffer__(0).tolist()
+        return elements if self.nbytes else _nest(self.shape)
