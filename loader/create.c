@@ -27,6 +27,7 @@
 #include "loader/epoch.h"
 #include "loader/plan_split.h"
 #include "loader/freeing.h"
+#include "loader/length_buckets.h"
 #include "loader/loader.h"
 #include "loader/numa.h"
 #include "loader/device_choice.h"
@@ -52,13 +53,12 @@ static mr_status copy_cpus(struct mr_host *host, const mr_loader_options *option
     return MR_OK;
 }
 
-/* Copied, for the same reason. */
-static mr_status copy_weights(struct mr_host *host, mr_error *error)
+/* Copied, for the same reason. *copy_out is the host's. */
+static mr_status copy_path(const char **path, char **copy_out, mr_error *error)
 {
-    const char *path = host->options.weights;
-    host->weights = path ? strdup(path) : NULL;
-    host->options.weights = host->weights;
-    return path && !host->weights ? mr_error_memory(error, strlen(path) + 1) : MR_OK;
+    const char *text = *path;
+    *path = *copy_out = text ? strdup(text) : NULL;
+    return text && !*copy_out ? mr_error_memory(error, strlen(text) + 1) : MR_OK;
 }
 
 static mr_status make_host(const mr_loader_options *options, struct mr_host **host_out,
@@ -85,7 +85,9 @@ static mr_status make_host(const mr_loader_options *options, struct mr_host **ho
     host->options.pin_memory &= host->placement.lends_slots;
     if (status == MR_OK)
         status = copy_cpus(host, options, error);
-    return status == MR_OK ? copy_weights(host, error) : status;
+    if (status == MR_OK)
+        status = copy_path(&host->options.weights, &host->weights, error);
+    return status == MR_OK ? copy_path(&host->options.lengths, &host->lengths, error) : status;
 }
 
 /* NULL if the dataset is not a mixture. */
@@ -140,9 +142,12 @@ static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const s
     if (status == MR_OK)
         status = make_mixture(o, dataset, &parts.mixture, error);
     if (status == MR_OK)
+        status = mr_length_buckets_make(dataset, o, &parts.buckets, error);
+    if (status == MR_OK)
         status = mr_sampler_create_with(&host->sampler_options, &parts, &host->sampler, error);
     mr_groups_unref(parts.groups);
     mr_mixture_unref(parts.mixture);
+    mr_buckets_unref(parts.buckets);
     host->options.weight_values = NULL; /* the sampler has its own copy */
     host->options.n_weight_values = 0;
     return status;
@@ -172,6 +177,11 @@ static mr_status check_batches(const struct mr_host *host, mr_error *error)
                             "an epoch has 0 batches: a rank's part of %lld samples is smaller than "
                             "batch_size %u, and aspect_ratio_groups has whole batches only",
                             (long long)host->sampler_options.n_samples, o->batch_size);
+    if (o->max_tokens != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "an epoch has 0 batches: max_tokens %llu makes fewer batches than "
+                            "world_size %u, and tail drop leaves them out",
+                            (unsigned long long)o->max_tokens, o->world_size);
     if (n_samples == 0 && o->repeat > 0)
         return mr_error_set(
             error, MR_ERR_INVALID,

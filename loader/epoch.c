@@ -95,16 +95,17 @@ mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start,
         return status;
     }
     mr_host_drop_published(host, keep, start->epoch);
+    host->n_batches =
+        mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
+    const uint64_t skip = start->skip < host->n_batches ? start->skip : host->n_batches;
     if (!keep) {
-        host->pub_batch = start->skip;
+        host->pub_batch = skip;
         mr_host_forget_damage(host, start->epoch);
     }
     host->pub_next = false;
     host->own_order = start->indices != NULL;
     host->epoch = start->epoch;
-    host->n_batches =
-        mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
-    host->n_returned = start->skip;
+    host->n_returned = skip;
     request_next_epoch(host);
     mr_host_publish(host);
     return MR_OK;

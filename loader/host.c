@@ -72,6 +72,7 @@ static void free_host(struct mr_host *host)
         free(host->names[i]);
     free(host->cpus);
     free(host->weights);
+    free(host->lengths);
     free(host);
 }
 
@@ -147,17 +148,15 @@ static bool next_to_publish(struct mr_host *host, mr_sampler **sampler_out, uint
 static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view *view,
                            const mr_sampler *sampler)
 {
-    uint64_t first = host->pub_batch * host->options.batch_size;
-    uint64_t length = (uint64_t)mr_sampler_length(sampler);
-    uint32_t n = 0;
-    while (n < host->options.batch_size && first + n < length) {
-        int64_t index = mr_sampler_at(sampler, (int64_t)(first + n));
-        atomic_store_explicit(&view->want[n], index, memory_order_relaxed);
-        uint32_t occurrence = mr_sampler_occurrence(sampler, (int64_t)(first + n));
-        atomic_store_explicit(&view->occurrence[n], occurrence, memory_order_relaxed);
-        n++;
+    uint64_t first;
+    uint64_t n = mr_sampler_batch(sampler, host->pub_batch, host->options.batch_size, &first);
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t index = mr_sampler_at(sampler, (int64_t)(first + i));
+        atomic_store_explicit(&view->want[i], index, memory_order_relaxed);
+        uint32_t occurrence = mr_sampler_occurrence(sampler, (int64_t)(first + i));
+        atomic_store_explicit(&view->occurrence[i], occurrence, memory_order_relaxed);
     }
-    return n;
+    return (uint32_t)n;
 }
 
 static void draw_mixing(const struct mr_host *host, const struct mr_slot_view *view, uint64_t epoch)

@@ -133,6 +133,7 @@ struct mr_host {
     mr_loader_options options;       /* resolved; its strings are the next three members */
     int32_t *cpus;                   /* options.affinity_cpus */
     char *weights;                   /* options.weights; NULL without */
+    char *lengths;                   /* options.lengths; NULL without */
     char *names[MR_MAX_DEVICES + 2]; /* of the devices and of the labels' device */
     struct mr_placement placement;
     struct mr_finish finish;

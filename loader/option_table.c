@@ -125,6 +125,10 @@ const struct mr_option mr_option_table[] = {
     {OPTION(mix_order), .words = mix_orders},
     {OPTION(mix_stop), .words = mix_stops},
     {OPTION(mix_samples), .lo = 1, .hi = UINT64_C(1) << 40},
+    {OPTION(group_by_length), .lo = 1, .hi = 65535},
+    {OPTION(batch_multiple), .lo = 1, .hi = 65535, .standard = 1},
+    {OPTION(max_tokens), .lo = 1, .hi = UINT64_C(1) << 40},
+    {OPTION(lengths)},
 };
 enum { N_OPTIONS = sizeof mr_option_table / sizeof *mr_option_table };
 const size_t mr_option_table_n = N_OPTIONS;

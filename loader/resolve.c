@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "dataset/dataset.h"
 #include "loader/control.h"
+#include "loader/length_buckets.h"
 #include "loader/option_table.h"
 
 enum { WORKERS_PER_DEVICE = 4, MIN_DEFAULT_SLOTS = 4, LOCAL_READ_AHEAD = 4 };
@@ -150,5 +151,9 @@ mr_status mr_resolve_options(const mr_loader_options *options, const mr_dataset 
         o->cache = NULL;
     if (status == MR_OK && o->weights && o->weights[0] == '\0')
         o->weights = NULL;
-    return status;
+    if (status == MR_OK && o->lengths && o->lengths[0] == '\0')
+        o->lengths = NULL;
+    return status == MR_OK
+               ? mr_length_buckets_check(o, catalog && mr_catalog_n_sources(catalog) > 0, error)
+               : status;
 }

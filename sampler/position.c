@@ -37,7 +37,8 @@ enum {
     GROUPS = 1024,
     MIXTURE = 2048,
     MEGATRON = 4096,
-    ALL_FLAGS = 8191,
+    BUCKETS = 8192,
+    ALL_FLAGS = 16383,
     REPEAT_SHIFT = 16 /* repeat has the upper half */
 };
 
@@ -60,10 +61,18 @@ static uint32_t make_flags(const mr_sampler *sampler, bool drop_last, bool ended
            (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT |
            (ended ? ENDED : 0u) | (options->weights || options->weight_values ? WEIGHTS : 0u) |
            (options->no_replacement ? NO_REPLACEMENT : 0u) |
-           (mr_sampler_has_groups(sampler) ? GROUPS : 0u) | (mixture ? MIXTURE : 0u) |
+           (mr_sampler_has_groups(sampler) ? GROUPS : 0u) |
+           (mr_sampler_has_buckets(sampler) ? BUCKETS : 0u) | (mixture ? MIXTURE : 0u) |
            (mixture && mr_mixture_is_megatron(mixture) ? MEGATRON : 0u) |
            (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
            options->repeat << REPEAT_SHIFT;
+}
+
+/* With max_tokens, the position counts batches. */
+static uint64_t units_of_step(const mr_sampler *sampler, uint32_t batch_size)
+{
+    uint64_t units = mr_sampler_cuts_batches(sampler) ? 1 : batch_size;
+    return units * mr_sampler_resolved(sampler)->world_size;
 }
 
 void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last,
@@ -73,7 +82,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
     uint64_t steps = mr_sampler_own_steps(sampler, batch_size, drop_last);
     bool ended = batches >= steps;
-    uint64_t used = (ended ? steps : batches) * batch_size * options->world_size;
+    uint64_t used = (ended ? steps : batches) * units_of_step(sampler, batch_size);
     uint64_t length = mr_sampler_order_length(sampler);
     struct mr_mixture *mixture = mr_sampler_mixture(sampler);
     uint32_t n_sources = mixture ? mr_mixture_n_sources(mixture) : 0;
@@ -124,7 +133,7 @@ static mr_status load_position(const void *bytes, size_t len, union any_position
                             "the saved position has %zu bytes, not %u; was it cut?", len,
                             position->len == len ? (uint32_t)size : position->len);
     bool has_weights = (position->flags & WEIGHTS) != 0,
-         has_digest = has_weights || (position->flags & GROUPS);
+         has_digest = has_weights || (position->flags & (GROUPS | BUCKETS));
     uint64_t repeat = position->flags >> REPEAT_SHIFT,
              longest = is_mixed ? UINT64_MAX : position->n_samples * (repeat ? repeat : 1);
     if (position->check != compute_check(position) || has_digest != (position->digest != 0) ||
@@ -175,6 +184,11 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
                             "the position was saved %s groups of samples, this loader is %s them",
                             saved & GROUPS ? "with" : "without",
                             mine & GROUPS ? "with" : "without");
+    if (differ & BUCKETS)
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "the position was saved %s group_by_length or max_tokens, this loader is %s them",
+            saved & BUCKETS ? "with" : "without", mine & BUCKETS ? "with" : "without");
     if (differ & NO_REPLACEMENT)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with no_replacement %s, this loader has %s",
@@ -239,6 +253,9 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
             error, MR_ERR_INVALID,
             mr_sampler_has_groups(sampler)
                 ? "the position was saved with other groups of samples than this loader's"
+            : mr_sampler_has_buckets(sampler)
+                ? "the position was saved with other lengths, or another batch_size, "
+                  "group_by_length, max_tokens or batch_multiple than this loader's"
                 : "the position was saved with other weights or another n_draws than this "
                   "loader's");
     bool ended = (position.flags & ENDED) != 0;
@@ -250,7 +267,13 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
                             "own samples",
                             position.world_size, position.batch_size, options->world_size,
                             batch_size);
-    uint64_t step = (uint64_t)batch_size * options->world_size;
+    const bool cuts = mr_sampler_cuts_batches(sampler);
+    uint64_t step = units_of_step(sampler, batch_size);
+    if (!ended && cuts && position.used[0] % step != 0)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%" PRIu64
+                            " batches were used, which is not a multiple of world_size %u",
+                            position.used[0], options->world_size);
     if (!ended && position.used[0] % step != 0)
         return mr_error_set(
             error, MR_ERR_INVALID,
@@ -266,7 +289,8 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
             return status;
     }
     *epoch_out = position.epoch;
-    *batches_out =
-        ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position.used[0] / step;
+    *batches_out = ended && cuts ? UINT64_MAX /* another epoch has another number of batches */
+                   : ended       ? mr_sampler_own_steps(sampler, batch_size, drop_last)
+                                 : position.used[0] / step;
     return MR_OK;
 }

@@ -18,17 +18,18 @@ struct mr_position {
     uint32_t check;   /* CRC-32 of the bytes after it */
     uint32_t flags;   /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch has
                          ended, 7 weights, 8 no_replacement, 9 repeat is timm's, 10 groups,
-                         11 mixture, 12 in Megatron's order, 16-31 repeat */
+                         11 mixture, 12 in Megatron's order, 13 buckets, 16-31 repeat */
     uint32_t world_size;
     uint32_t batch_size;
     uint32_t rank; /* not read by the library */
     uint64_t seed;
     uint64_t epoch;
     uint64_t n_samples;
-    uint64_t digest;    /* of weights, n_draws and groups; 0 without weights and groups */
+    uint64_t digest;    /* mr_sampler_digest() */
     uint32_t n_used;    /* number of entries of used: 1, since a loader has one dataset */
     uint32_t n_sources; /* of a mixture; otherwise 0 */
-    uint64_t used[1];   /* samples that all ranks together have used in this epoch */
+    uint64_t used[1];   /* samples that all ranks together have used in this epoch; batches, with
+                           max_tokens */
     struct mr_mixture_count sources[];
 };
 #define MR_POSITION_MAGIC 0x5350524du /* "MRPS" */
@@ -51,7 +52,8 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
  * Compute how many batches of this loader (the sampler's world_size, batch_size) the saved position
  * has used. Returns MR_OK, or MR_ERR_INVALID with one line that names what differs (seed,
  * n_samples, tail, order, shuffle, drop_last) or what does not divide. Only the sampler's options
- * are compared: it may be at another epoch. *epoch_out is the saved epoch.
+ * are compared: it may be at another epoch. *epoch_out is the saved epoch. *batches_out may be more
+ * than that epoch has, if it has ended.
  *
  * bytes  len bytes from outside, which may be cut, altered or something else
  *
@@ -60,10 +62,12 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
  * together have used exactly the first k*W*B positions. Another W and B can continue if W*B divides
  * that number, and every sample is still used as often as without the change. The positions after
  * the last full round of W follow the new W: another number is padded (pad) or left out (drop). A
- * position saved at the end of an epoch is restored at its end with any W and B. With groups W and
- * B must be the same, because groups are made from each rank's part of the order. The order (torch,
- * keyed) must be the saved one only if samples are shuffled. The sampler's mixture, if it has one,
- * is set to the saved counts (mr_mixture_restore()), in which weights and sources may have changed.
+ * position saved at the end of an epoch is restored at its end with any W and B. With max_tokens
+ * the order is one of batches: another W can continue if it divides the number of batches used.
+ * With groups W and B must be the same, because groups are made from each rank's part of the order.
+ * The order (torch, keyed) must be the saved one only if samples are shuffled. The sampler's
+ * mixture, if it has one, is set to the saved counts (mr_mixture_restore()), in which weights and
+ * sources may have changed.
  */
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
                               uint32_t batch_size, bool drop_last, uint64_t *epoch_out,

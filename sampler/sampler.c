@@ -7,7 +7,8 @@
  * weights are computed for each position. Padding wraps around as often as needed, since n may be
  * below W. With `repeat` the order repeats each sample, one after the other, and the ranks together
  * take the first n / 256 * 256 positions. With weights the order is drawn. With groups the rank's
- * order is then sorted into batches of one group.
+ * order is then sorted into batches of one group. With max_tokens the order of all samples is cut
+ * into batches, and rank r takes batches r, r + W, ...
  */
 #include "sampler/sampler.h"
 
@@ -38,6 +39,8 @@ struct mr_sampler {
     uint32_t *occurrences;      /* for each index of the table, if the order is the caller's or is
                                    sorted by groups; otherwise NULL */
     bool has_own_order;         /* the order is the caller's */
+    uint32_t *ends;             /* with max_tokens: the position after each batch; otherwise NULL */
+    uint64_t n_batches;         /* entries of ends */
     struct mr_weights *weights; /* or NULL */
     struct mr_sampler_parts parts;
     struct mr_drawn drawn; /* with weights; not freed while an order of the caller's is used */
@@ -164,6 +167,11 @@ static void *make_torch_table(const mr_sampler *sampler, enum source source, uin
         mr_randperm_u32(all, n, seed, n >= MR_RANDPERM_WIDE);
     else
         mr_randperm_u64(all, n, seed);
+    if (sampler->parts.buckets && sampler->parts.buckets->options.group > 0 &&
+        mr_buckets_group(sampler->parts.buckets, all, error) != MR_OK) {
+        free(all);
+        return NULL;
+    }
     if (sampler->options.world_size == 1 && sampler->options.repeat == 0)
         return all;
     void *shard = allocate_table(length, table_element(source), error);
@@ -178,6 +186,8 @@ struct order {
     void *table;
     uint32_t *occurrences;
     uint64_t length;
+    uint32_t *ends;
+    uint64_t n_batches;
 };
 
 /* Replace the old order by a new one. */
@@ -185,6 +195,9 @@ static void replace_order(mr_sampler *sampler, const struct order *order, uint64
 {
     free(sampler->table);
     free(sampler->occurrences);
+    free(sampler->ends);
+    sampler->ends = order->ends;
+    sampler->n_batches = order->n_batches;
     sampler->occurrences = order->occurrences;
     sampler->source = order->source;
     sampler->table = order->table;
@@ -213,16 +226,22 @@ static mr_status take_positions(const mr_sampler *from, const uint64_t *position
     return ok ? MR_OK : MR_ERR_NO_MEMORY;
 }
 
+static mr_sampler with_order(const mr_sampler *sampler, const struct order *order)
+{
+    mr_sampler with = *sampler;
+    with.source = order->source;
+    with.table = order->table;
+    with.occurrences = NULL;
+    with.length = order->length;
+    return with;
+}
+
 /* Sort an order into batches of one group. Its table is freed. */
 static mr_status sort_by_groups(const mr_sampler *sampler, struct order *order, mr_error *error)
 {
-    mr_sampler from = *sampler; /* with that order */
+    const mr_sampler from = with_order(sampler, order);
     struct order sorted = {.length = order->length / sampler->parts.groups->batch_size *
                                      sampler->parts.groups->batch_size};
-    from.source = order->source;
-    from.table = order->table;
-    from.occurrences = NULL;
-    from.length = order->length;
     uint8_t *ids = allocate_table(from.length, 1, error);
     uint64_t *positions = allocate_table(sorted.length, sizeof *positions, error);
     mr_status status = ids && positions ? MR_OK : MR_ERR_NO_MEMORY;
@@ -240,10 +259,43 @@ static mr_status sort_by_groups(const mr_sampler *sampler, struct order *order, 
     return status;
 }
 
+/* The order of all samples. */
+static mr_sampler whole_order(const mr_sampler *sampler)
+{
+    mr_sampler whole = *sampler;
+    whole.options.world_size = 1;
+    whole.options.rank = 0;
+    return whole;
+}
+
+/* Cut the order of all samples into batches by max_tokens. Its table is freed. */
+static mr_status cut_batches(const mr_sampler *sampler, struct order *order, mr_error *error)
+{
+    mr_sampler whole = whole_order(sampler);
+    const mr_sampler from = with_order(&whole, order);
+    struct mr_bucket_batches batches = {0};
+    uint32_t *all = allocate_table(from.length, sizeof *all, error);
+    for (uint64_t p = 0; all && p < from.length; p++)
+        all[p] = (uint32_t)mr_sampler_at(&from, (int64_t)p);
+    mr_status status =
+        all ? mr_buckets_batches(sampler->parts.buckets, all, &sampler->options, &batches, error)
+            : MR_ERR_NO_MEMORY;
+    free(all);
+    free(order->table);
+    *order = (struct order){.source = TABLE_U32,
+                            .table = batches.samples,
+                            .length = batches.n_samples,
+                            .ends = batches.ends,
+                            .n_batches = batches.n};
+    return status;
+}
+
 /* Make the order of an epoch that follows from the options. On failure the old order stays. */
 static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *error)
 {
-    const mr_sampler_options *options = &sampler->options;
+    const bool cuts = mr_sampler_cuts_batches(sampler);
+    const mr_sampler from = cuts ? whole_order(sampler) : *sampler;
+    const mr_sampler_options *options = &from.options;
     uint64_t n = (uint64_t)options->n_samples;
     struct order order = {.source = SEQUENTIAL, .length = shard_length(options, options->rank)};
     mr_status status = MR_OK;
@@ -260,11 +312,13 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
     } else if (!options->no_shuffle) {
         order.source = table_source(n);
         order.table =
-            make_torch_table(sampler, order.source, order.length, options->seed + epoch, error);
+            make_torch_table(&from, order.source, order.length, options->seed + epoch, error);
         status = order.table ? MR_OK : MR_ERR_NO_MEMORY;
     }
     if (status == MR_OK && sampler->parts.groups)
         status = sort_by_groups(sampler, &order, error);
+    if (status == MR_OK && cuts)
+        status = cut_batches(sampler, &order, error);
     if (status != MR_OK) {
         free(order.table);
         free(order.occurrences);
@@ -322,6 +376,7 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
     sampler->weights = weights ? mr_weights_ref(weights) : NULL;
     sampler->parts.groups = parts->groups ? mr_groups_ref(parts->groups) : NULL;
     sampler->parts.mixture = parts->mixture ? mr_mixture_ref(parts->mixture) : NULL;
+    sampler->parts.buckets = parts->buckets ? mr_buckets_ref(parts->buckets) : NULL;
     mr_status status = weights ? allocate_drawn(sampler, error) : MR_OK;
     if (status == MR_OK)
         status = build_order(sampler, options->epoch, error);
@@ -388,10 +443,12 @@ void mr_sampler_destroy(mr_sampler *sampler)
         return;
     free(sampler->table);
     free(sampler->occurrences);
+    free(sampler->ends);
     mr_drawn_free(&sampler->drawn);
     mr_weights_unref(sampler->weights);
     mr_groups_unref(sampler->parts.groups);
     mr_mixture_unref(sampler->parts.mixture);
+    mr_buckets_unref(sampler->parts.buckets);
     free(sampler);
 }
 
@@ -452,7 +509,7 @@ mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_
     }
     for (int64_t i = 0; i < n; i++)
         write_table(source, table, (uint64_t)i, (uint64_t)indices[i]);
-    const struct order order = {source, table, occurrences, (uint64_t)n};
+    const struct order order = {source, table, occurrences, (uint64_t)n, NULL, 0};
     sampler->has_own_order = true;
     replace_order(sampler, &order, epoch);
     return MR_OK;
@@ -466,6 +523,16 @@ bool mr_sampler_has_order(const mr_sampler *sampler)
 bool mr_sampler_has_groups(const mr_sampler *sampler)
 {
     return sampler->parts.groups != NULL;
+}
+
+bool mr_sampler_has_buckets(const mr_sampler *sampler)
+{
+    return sampler->parts.buckets != NULL;
+}
+
+bool mr_sampler_cuts_batches(const mr_sampler *sampler)
+{
+    return sampler->parts.buckets && sampler->parts.buckets->options.max_tokens > 0;
 }
 
 struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler)
@@ -528,13 +595,28 @@ uint64_t mr_sampler_order_length(const mr_sampler *sampler)
 
 uint64_t mr_sampler_digest(const mr_sampler *sampler)
 {
-    if (!sampler->weights && !sampler->parts.groups)
+    const struct mr_sampler_parts *parts = &sampler->parts;
+    if (!sampler->weights && !parts->groups && !parts->buckets)
         return 0;
     const uint64_t words[] = {sampler->weights ? sampler->weights->digest : 0,
                               sampler->options.n_draws,
-                              sampler->parts.groups ? sampler->parts.groups->digest : 0};
-    uint64_t digest = mr_xxh3(words, sampler->parts.groups ? sizeof words : 2 * sizeof *words);
+                              parts->groups    ? parts->groups->digest
+                              : parts->buckets ? parts->buckets->digest
+                                               : 0};
+    uint64_t digest = mr_xxh3(words, words[2] ? sizeof words : 2 * sizeof *words);
     return digest != 0 ? digest : 1;
+}
+
+uint64_t mr_sampler_batch(const mr_sampler *sampler, uint64_t batch, uint32_t batch_size,
+                          uint64_t *first_out)
+{
+    if (sampler->ends) {
+        *first_out = batch > 0 ? sampler->ends[batch - 1] : 0;
+        return sampler->ends[batch] - *first_out;
+    }
+    *first_out = batch * batch_size;
+    uint64_t left = sampler->length > *first_out ? sampler->length - *first_out : 0;
+    return left < batch_size ? left : batch_size;
 }
 
 static uint64_t count_steps(uint64_t length, uint32_t batch_size, bool drop_last)
@@ -552,6 +634,8 @@ uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool d
 
 uint64_t mr_sampler_own_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
+    if (sampler->ends)
+        return sampler->n_batches;
     return count_steps(shard_length(&sampler->options, 0), batch_size,
                        drop_last || sampler->parts.groups);
 }

@@ -7,6 +7,7 @@
 #ifndef SAMPLER_SAMPLER_H
 #define SAMPLER_SAMPLER_H
 
+#include "sampler/buckets.h"
 #include "sampler/groups.h"
 #include "sampler/mixture.h"
 
@@ -24,6 +25,12 @@ struct mr_sampler_parts {
      * beyond the epoch's end.
      */
     struct mr_mixture *mixture;
+    /*
+     * A shuffled order is grouped by length, and with max_tokens an order is cut into batches,
+     * which ranks take by turns (mr_buckets_batches()). Not with the other parts, repeat and
+     * weights.
+     */
+    struct mr_buckets *buckets;
 };
 
 /* mr_sampler_create() of an order with these parts. */
@@ -31,6 +38,9 @@ mr_status mr_sampler_create_with(const mr_sampler_options *options,
                                  const struct mr_sampler_parts *parts, mr_sampler **sampler_out,
                                  mr_error *error);
 bool mr_sampler_has_groups(const mr_sampler *sampler);
+bool mr_sampler_has_buckets(const mr_sampler *sampler);
+/* True: batches have up to max_tokens, and are the units of a position. */
+bool mr_sampler_cuts_batches(const mr_sampler *sampler);
 /* NULL: the order is not that of a mixture. */
 struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler);
 
@@ -62,8 +72,15 @@ mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_samp
 /* Length of the order of all ranks, without padding. */
 uint64_t mr_sampler_order_length(const mr_sampler *sampler);
 
-/* A digest of weights, number of draws and groups; 0 without weights and groups. */
+/* A digest of weights, number of draws, groups and buckets; 0 if there are none. */
 uint64_t mr_sampler_digest(const mr_sampler *sampler);
+
+/*
+ * The number of samples of a batch, and the position of the first one. It is batch_size, or fewer
+ * at the end, unless batches are cut by max_tokens.
+ */
+uint64_t mr_sampler_batch(const mr_sampler *sampler, uint64_t batch, uint32_t batch_size,
+                          uint64_t *first_out);
 
 /* Number of steps of every rank with batch_size. In exact mode the longest shard decides. */
 uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last);

@@ -169,7 +169,7 @@ mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate,
     double *values = status == MR_OK ? mr_weights_allocate(n, sizeof *values, error) : NULL;
     if (!values)
         return status == MR_OK ? MR_ERR_NO_MEMORY : status;
-    status = mr_weights_file_read(path, values, n, error);
+    status = mr_weights_file_read(path, "weights", values, n, error);
     if (status == MR_OK)
         return make_weights(values, n, cumulate, weights_out, error);
     free(values);

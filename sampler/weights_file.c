@@ -18,6 +18,9 @@
 
 enum { PREFIX = 8, MAX_HEADER = 2048, BLOCK = 1024 };
 
+enum dtype { F8, F4, I8, I4, N_DTYPES };
+static const char *const dtypes[] = {"<f8'", "<f4'", "<i8'", "<i4'"};
+
 static mr_status refuse_file(const char *path, const char *why, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_INVALID, "%s: %s", path, why);
@@ -48,48 +51,59 @@ static const char *find_value(const char *header, const char *key)
     return at ? at + strlen(key) : NULL;
 }
 
-static mr_status parse_header(const char *path, const char *header, uint64_t n, size_t *element_out,
-                              mr_error *error)
+static mr_status parse_header(const char *path, const char *what, const char *header, uint64_t n,
+                              enum dtype *dtype_out, mr_error *error)
 {
     const char *descr = find_value(header, "'descr': '"), *shape = find_value(header, "'shape': (");
     if (!descr || !shape)
         return refuse_file(path, "the header of this .npy file has no 'descr' or no 'shape'",
                            error);
-    if (strncmp(descr, "<f8'", 4) != 0 && strncmp(descr, "<f4'", 4) != 0)
-        return refuse_file(path, "weights must be of dtype <f8 or <f4", error);
-    *element_out = descr[2] == '8' ? sizeof(double) : sizeof(float);
+    for (*dtype_out = 0; *dtype_out < N_DTYPES; ++*dtype_out)
+        if (strncmp(descr, dtypes[*dtype_out], strlen(dtypes[0])) == 0)
+            break;
+    if (*dtype_out == N_DTYPES)
+        return mr_error_set(error, MR_ERR_INVALID, "%s: %s must be of dtype <f8, <f4, <i8 or <i4",
+                            path, what);
     if (*shape == '-')
-        return refuse_file(path, "the number of weights in the header is negative", error);
+        return mr_error_set(error, MR_ERR_INVALID, "%s: the number of %s in the header is negative",
+                            path, what);
     char *end;
     errno = 0;
     uint64_t count = strtoull(shape, &end, 10);
     if (errno != 0 || end == shape || strncmp(end, ",)", 2) != 0)
-        return refuse_file(path, "weights must have one dimension", error);
+        return mr_error_set(error, MR_ERR_INVALID, "%s: %s must have one dimension", path, what);
     if (count != n)
-        return mr_error_set(error, MR_ERR_INVALID, "%s: %llu weights for %llu samples", path,
-                            (unsigned long long)count, (unsigned long long)n);
+        return mr_error_set(error, MR_ERR_INVALID, "%s: %llu %s for %llu samples", path,
+                            (unsigned long long)count, what, (unsigned long long)n);
     return MR_OK;
 }
 
-static bool read_values(FILE *file, double *values_out, uint64_t n, size_t element)
+static bool read_values(FILE *file, double *values_out, uint64_t n, enum dtype dtype)
 {
-    if (element == sizeof *values_out)
-        return fread(values_out, sizeof *values_out, n, file) == n;
-    float block[BLOCK];
+    union {
+        double f8[BLOCK];
+        float f4[BLOCK];
+        int64_t i8[BLOCK];
+        int32_t i4[BLOCK];
+    } block;
     for (uint64_t i = 0; i < n;) {
         size_t wanted = n - i < BLOCK ? (size_t)(n - i) : BLOCK;
-        if (fread(block, sizeof *block, wanted, file) != wanted)
+        if (fread(&block, dtype == F8 || dtype == I8 ? 8 : 4, wanted, file) != wanted)
             return false;
         for (size_t k = 0; k < wanted; k++)
-            values_out[i++] = block[k];
+            values_out[i++] = dtype == F8   ? block.f8[k]
+                              : dtype == F4 ? (double)block.f4[k]
+                              : dtype == I8 ? (double)block.i8[k]
+                                            : (double)block.i4[k];
     }
     return true;
 }
 
-mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n, mr_error *error)
+mr_status mr_weights_file_read(const char *path, const char *what, double *values_out, uint64_t n,
+                               mr_error *error)
 {
     char header[MAX_HEADER + 1];
-    size_t element = 0;
+    enum dtype dtype = F8;
     int fd = mr_regular_file_open(AT_FDCWD, path, O_RDONLY, NULL);
     if (fd < 0)
         return mr_regular_file_fail(error, -fd, "%s", path);
@@ -98,11 +112,12 @@ mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n,
         close(fd);
         return mr_error_memory(error, sizeof *file);
     }
-    mr_status status = read_header(file, header) ? parse_header(path, header, n, &element, error)
-                                                 : refuse_file(path, "not a .npy file", error);
-    if (status == MR_OK && !read_values(file, values_out, n, element))
-        status = mr_error_set(error, MR_ERR_IO, "%s: the file ends before its %llu weights", path,
-                              (unsigned long long)n);
+    mr_status status = read_header(file, header)
+                           ? parse_header(path, what, header, n, &dtype, error)
+                           : refuse_file(path, "not a .npy file", error);
+    if (status == MR_OK && !read_values(file, values_out, n, dtype))
+        status = mr_error_set(error, MR_ERR_IO, "%s: the file ends before its %llu %s", path,
+                              (unsigned long long)n, what);
     fclose(file);
     return status;
 }

@@ -121,6 +121,19 @@ static const struct mr_arg list[] = {
      "With mix:...: less than one sample from the weights at every position, or Megatron-Core's "
      "order (default even)",
      FIELD(mix_order)},
+    {"group-by-length", "N",
+     "Shuffle into batches of similar length, as LengthGroupedSampler of transformers does with a "
+     "batch_size of N batches (default: no groups)",
+     FIELD(group_by_length)},
+    {"max-tokens", "N",
+     "Batches of different size, as fairseq makes them: samples times the longest are at most N "
+     "(default: all have --batch-size samples)",
+     FIELD(max_tokens)},
+    {"batch-multiple", "N",
+     "With --max-tokens: batches have a multiple of N samples, or fewer than N (default 1)",
+     FIELD(batch_multiple)},
+    {"lengths", "FILE.npy", "The length of each sample (default: that of tokens:...?pack=none)",
+     FIELD(lengths)},
     {"drop-last", NULL, "Drop a last batch that is not full", FIELD(drop_last)},
     {"on-error", "fail|skip|zero",
      "A damaged sample is an error, is replaced by the next good one, or becomes zeros with mask 0 "

@@ -123,6 +123,10 @@ pub struct mr_loader_options {
     pub mix_order: u32,
     pub mix_stop: u32,
     pub mix_samples: u64,
+    pub group_by_length: u32,
+    pub batch_multiple: u32,
+    pub max_tokens: u64,
+    pub lengths: *const ::std::os::raw::c_char,
 }
 
 #[link(name = "millrace")]
@@ -275,4 +279,8 @@ fn bindgen_test_layout_mr_loader_options() {
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).mix_order) }.cast()), 288usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).mix_stop) }.cast()), 292usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).mix_samples) }.cast()), 296usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).group_by_length) }.cast()), 304usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).batch_multiple) }.cast()), 308usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).max_tokens) }.cast()), 312usize);
+    assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).lengths) }.cast()), 320usize);
 }

@@ -114,8 +114,8 @@ typedef struct mr_loader_options {
                                     MR_REPEAT_TORCHVISION */
     uint64_t n_draws;            /* with weights: draws of an epoch over all ranks; 0 means the
                                     number of samples */
-    const char *weights;         /* draw samples in proportion to the weights in this .npy file, <f8
-                                    or <f4; NULL or "": none */
+    const char *weights;         /* draw samples in proportion to the weights in this .npy file,
+                                    <f8, <f4, <i8 or <i4; NULL or "": none */
     const double *weight_values; /* instead of weights: the weights themselves, one for each
                                     sample; copied; NULL in mr_loader_resolved() */
     uint64_t n_weight_values;    /* entries of weight_values: the number of samples */
@@ -227,6 +227,20 @@ typedef struct mr_loader_options {
     uint32_t mix_stop;    /* an mr_mix_stop; default: MR_MIX_STOP_NONE, an epoch without end */
     uint64_t mix_samples; /* samples of an epoch, over all ranks, instead of mix_stop; up to 2^40;
                              0: mix_stop decides */
+
+    /* Batches by length: of documents, tokens:...?pack=none, or of `lengths` (docs/tokens.md) */
+    uint32_t group_by_length; /* 1 to 65535: shuffle as LengthGroupedSampler of Hugging Face's
+                                 transformers, with this number of batches (its gradient
+                                 accumulation steps) as its batch_size; 0: no groups */
+    uint32_t batch_multiple;  /* with max_tokens: the number of samples of a batch is a multiple of
+                                 this or below it; 0 means 1 */
+    uint64_t max_tokens;      /* cut the order of all ranks into batches as fairseq: the number of
+                                 samples, at most batch_size, times the longest is at most this.
+                                 Ranks take batches by turns. If the last ranks lack one, tail says
+                                 what they get: the first batches again, none, or empty batches. Not
+                                 with drop_last, rank_slices. 0: batches have batch_size samples */
+    const char *lengths;      /* a .npy file with the length of each sample, <i4, <i8, <f4 or <f8;
+                                 NULL or "": those of the dataset */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16

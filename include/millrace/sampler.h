@@ -83,7 +83,7 @@ typedef struct mr_sampler_options {
     uint64_t n_draws;     /* with weights: draws of an epoch over all ranks, up to 2^40; 0 means
                              n_samples */
     const char *weights;  /* draw samples in proportion to the weights in this file, which
-                             numpy.save() wrote with <f8 or <f4; NULL: none */
+                             numpy.save() wrote with <f8, <f4, <i8 or <i4; NULL: none */
     const double *weight_values; /* instead of weights: the weights themselves, one for each
                                     sample, at most 2^32 - 1; copied; NULL: none */
     uint64_t n_weight_values;    /* entries of weight_values: n_samples */

@@ -109,3 +109,7 @@ class LoaderOptions(TypedDict, total=False):
     mix_order: Literal["even", "megatron"] | None
     mix_stop: Literal["none", "first", "all"] | None
     mix_samples: int | None
+    group_by_length: int | None
+    batch_multiple: int | None
+    max_tokens: int | None
+    lengths: str | os.PathLike[str] | None

@@ -114,8 +114,8 @@ static void a_wrong_file_is_refused_by_name(void **state)
     static const struct {
         const char *header, *words;
     } wrong[] = {
-        {"{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }",
-         "must be of dtype <f8 or <f4"},
+        {"{'descr': '<u8', 'fortran_order': False, 'shape': (12,), }",
+         "weights must be of dtype <f8, <f4, <i8 or <i4"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }", "must have one dimension"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (), }", "must have one dimension"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (11,), }", "11 weights for 12 samples"},
