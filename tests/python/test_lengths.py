@@ -165,6 +165,29 @@ def test_any_dataset_may_have_lengths(tmp_path):
         mr.Loader(spec, **options)
 
 
+def test_the_drop_in_runs_the_samplers_of_transformers(tmp_path):
+    utils = pytest.importorskip("transformers.trainer_pt_utils")
+    torch = pytest.importorskip("torch")
+    transforms = pytest.importorskip("torchvision.transforms")
+    from millrace.torch import DataLoader, ImageFolder
+
+    for i in range(40):  # a class for each image
+        os.mkdir(tmp_path / f"{i:02}")
+        (tmp_path / f"{i:02}" / "x.pgm").write_bytes(b"P5 8 8 255\n" + bytes(64))
+    dataset = ImageFolder(tmp_path, transform=transforms.ToTensor())
+    lengths = [i * 7 % 13 for i in range(40)]
+
+    def make():
+        yield utils.LengthGroupedSampler(4, lengths=lengths,
+                                         generator=torch.Generator().manual_seed(5))
+        yield utils.DistributedLengthGroupedSampler(4, num_replicas=2, rank=1, lengths=lengths)
+
+    for ours, theirs in zip(make(), make()):
+        loader = DataLoader(dataset, batch_size=4, sampler=ours, num_workers=1)
+        for _ in range(2):  # the generator goes on as with torch's DataLoader
+            assert [label for _, labels in loader for label in labels.tolist()] == list(theirs)
+
+
 @pytest.mark.parametrize("options, words", [
     ({"group_by_length": 1, "no_shuffle": True}, "group_by_length and no_shuffle exclude"),
     ({"group_by_length": 1, "order": "keyed"}, "group_by_length and the keyed order exclude"),
