@@ -354,6 +354,17 @@ def test_a_subset_of_a_shuffled_dataset_is_followed_too(hf):
                         data.DataLoader(data.Subset(Rows(rows), [6, 22, 0, 6]), 4))
 
 
+def test_two_datasets_are_concatenated(hf, images):
+    rows = [hf.shuffle(seed=5), hf.select([3, 1])]
+    for keys in (None, KEYS):
+        both = data.ConcatDataset([from_hf(one, keys=keys) for one in rows])
+        theirs = data.ConcatDataset([Rows(one, keys) for one in rows])
+        assert_same_batches(native(both), data.DataLoader(theirs, 4))
+    expect_fallback(both + from_hf(hf), "a ConcatDataset whose datasets have different keys")
+    expect_fallback(from_hf(hf) + ImageFolder(images, EVAL),
+                    r"different transforms: exif\+resize\S* in f32, resize")
+
+
 def test_batches_are_dicts_on_request(hf):
     dataset = from_hf(hf, keys=KEYS)
     assert list(dataset[0]) == list(KEYS)
