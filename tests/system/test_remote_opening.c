@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/http_server.h"
@@ -32,13 +33,15 @@ enum { N = 12, BIG_BYTES = 100000, N_BIG = 130 };
 static char *folder;
 static struct mr_test_http *server;
 static _Atomic(enum mr_test_fault) fault;
-static const char *failing; /* the path whose next n_failing answers are resets; NULL: none */
+static const char *failing;   /* the path whose next n_failing answers are resets; NULL: none */
+static uint64_t failing_from; /* only of ranges that begin at this byte or later */
 static _Atomic uint32_t n_failing;
 
 static enum mr_test_fault choose(void *user, const struct mr_test_http_request *request)
 {
     (void)user;
-    if (failing && strcmp(request->path, failing) == 0 && n_failing > 0) {
+    if (failing && strcmp(request->path, failing) == 0 && request->first >= failing_from &&
+        n_failing > 0) {
         n_failing--;
         return MR_TEST_HTTP_RESET_EARLY;
     }
@@ -270,6 +273,23 @@ static void long_shards_are_read_by_several_requests_at_once(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* n_profiles: segments of 64 KiB before the image. */
+static void write_photograph(const char *name, uint32_t seed, int n_profiles)
+{
+    static uint8_t bytes[3 << 16];
+    static const uint8_t segment[] = {0xff, 0xe2, 0xff, 0xff};
+    struct mr_test_image image = mr_test_jpeg(
+        &(struct mr_test_jpeg){.width = 20 + 20 * (seed % 5), .height = 60, .seed = seed});
+    size_t len = 2;
+    memcpy(bytes, image.bytes, 2);
+    for (; n_profiles > 0; n_profiles--, len += 2 + 0xffff)
+        memcpy(bytes + len, segment, sizeof segment);
+    assert_true(len + image.len <= sizeof bytes);
+    memcpy(bytes + len, image.bytes + 2, image.len - 2);
+    mr_test_folder_write(folder, name, bytes, len + image.len - 2);
+    mr_test_image_free(&image);
+}
+
 /* Other ranks may have got it, and all must make the same groups. */
 static void a_header_that_a_server_does_not_send_is_no_square(void **state)
 {
@@ -279,12 +299,9 @@ static void a_header_that_a_server_does_not_send_is_no_square(void **state)
     mr_loader *loader;
     mr_error error;
     for (uint32_t i = 0; i < N; i++) {
-        struct mr_test_image image = mr_test_jpeg(
-            &(struct mr_test_jpeg){.width = 20 + 20 * (i % 5), .height = 60, .seed = i});
         char name[20];
         snprintf(name, sizeof name, "i-%02u", i);
-        mr_test_folder_write(folder, name, image.bytes, image.len);
-        mr_test_image_free(&image);
+        write_photograph(name, i, 0);
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s\t%u\n", name, i);
     }
     mr_test_folder_write(folder, "list", list, strlen(list));
@@ -309,11 +326,16 @@ static void a_header_that_a_server_does_not_send_is_no_square(void **state)
         mr_test_epoch_free(&epochs[i]);
 
     n_failing = UINT32_MAX;
-    mr_dataset *dataset = mr_test_dataset(spec);
-    assert_int_equal(mr_loader_create(dataset, NULL, &o, &loader, &error), MR_ERR_IO);
-    assert_non_null(strstr(error.text, "aspect_ratio_groups cannot be made: http://127.0.0.1:"));
-    assert_non_null(strstr(error.text, "/i-03: "));
-    mr_dataset_destroy(dataset);
+    for (int i = 0; i < 2; i++) {
+        mr_dataset *dataset = mr_test_dataset(spec);
+        assert_int_equal(mr_loader_create(dataset, NULL, &o, &loader, &error), MR_ERR_IO);
+        assert_words(error.text, "aspect_ratio_groups cannot be made: http://127.0.0.1:");
+        assert_words(error.text, "/i-03: ");
+        mr_dataset_destroy(dataset);
+        write_photograph("i-03", 3, 2); /* what fails is behind what is read first */
+        failing_from = 1;
+    }
+    failing_from = 0;
     failing = NULL;
 }
 
