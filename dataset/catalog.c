@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "dataset/catalog_ops.h"
 #include "dataset/catalog_region.h"
@@ -37,6 +38,7 @@ static mr_status attach_scheme(struct mr_catalog *catalog, int names_fd, mr_erro
 {
     const struct mr_catalog_ops *ops = find_scheme(catalog->header->scheme);
     catalog->ops = ops;
+    catalog->beside_fd = names_fd;
     if (!ops || !mr_catalog_region_is_sound(catalog) || (ops->is_sound && !ops->is_sound(catalog)))
         return mr_error_set(error, MR_ERR_INVALID, "the dataset's catalog is inconsistent");
     catalog->index = mr_catalog_region_section(catalog, MR_SECTION_INDEX);
@@ -210,6 +212,20 @@ void mr_part_list_add(struct mr_part_list *list, struct mr_extent extent, uint64
 {
     assert(list->n < MR_MAX_PARTS);
     list->part[list->n++] = (struct mr_part){extent, max_bytes, purpose};
+}
+
+mr_status mr_catalog_check(const struct mr_catalog *catalog, int64_t index, mr_error *error)
+{
+    char which[MR_CATALOG_DESCRIPTION];
+    struct stat st;
+    if (!catalog->ops->is_watched || catalog->beside_fd < 0 ||
+        fstat(catalog->beside_fd, &st) != 0 ||
+        (uint64_t)st.st_size >= catalog->header->names_file_bytes)
+        return MR_OK;
+    mr_catalog_describe(catalog, index, which);
+    return mr_error_set(
+        error, MR_ERR_DAMAGED, "%s: %s shrank from %" PRIu64 " to %jd bytes since it was opened",
+        which, catalog->ops->beside, catalog->header->names_file_bytes, (intmax_t)st.st_size);
 }
 
 void mr_catalog_parts(const struct mr_catalog *catalog, int64_t index, uint64_t max_bytes,

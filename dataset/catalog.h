@@ -28,8 +28,8 @@ enum { MR_CATALOG_FD_REGION, MR_CATALOG_FD_NAMES, MR_CATALOG_FD_ROOT, MR_CATALOG
 struct mr_catalog; /* one mapping, private to the process that attached it */
 
 /*
- * Map the region. Of the descriptors it uses only the root directory later, which must stay open
- * while the catalog is attached.
+ * Map the region. Of the descriptors it uses only the root directory and the file beside the region
+ * later, which must stay open while the catalog is attached.
  */
 mr_status mr_catalog_attach(const int fds[MR_CATALOG_N_FDS], struct mr_catalog **catalog_out,
                             mr_error *error);
@@ -56,6 +56,11 @@ uint32_t mr_catalog_source_of(const struct mr_catalog *catalog, int64_t index);
 bool mr_catalog_has_members(const struct mr_catalog *catalog);
 /* Where the image of a sample is: a file, a member of a shard, a packed sample, a record. */
 struct mr_extent mr_catalog_image(const struct mr_catalog *catalog, int64_t index);
+/*
+ * MR_ERR_DAMAGED, with the name of the sample: the file that says where it is has shrunk since the
+ * dataset was opened. Looking there would end this process by SIGBUS.
+ */
+mr_status mr_catalog_check(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 /* The pieces of an image that is MR_FILE_PIECES, one after the other. */
 void mr_catalog_begin_pieces(const struct mr_catalog *catalog, int64_t index,
                              struct mr_piece_walk *walk_out);

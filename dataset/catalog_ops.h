@@ -30,6 +30,7 @@ struct mr_catalog {
     int root;
     const void *beside; /* the file that is mapped beside the region; NULL: none */
     size_t beside_len;
+    int beside_fd; /* the same file; -1: it is copied into a mixture, or there is none */
     void *state; /* private to the scheme */
 };
 
@@ -43,6 +44,7 @@ struct mr_catalog_ops {
      * region. NULL: no such file.
      */
     const char *beside;
+    bool is_watched; /* it is the user's file, and is checked before each sample */
     bool loose_files;
     bool in_shards; /* encoded images in ranges of files */
 

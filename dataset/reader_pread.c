@@ -191,23 +191,52 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_part *p
     return MR_OK;
 }
 
+/*
+ * Returns a descriptor from the cache if samples share the file and the cache has room; otherwise a
+ * descriptor for this read alone. size_out may be NULL.
+ */
+static int open_file(struct mr_reader *reader, uint64_t file, bool *cached_out, uint64_t *size_out)
+{
+    struct stat st;
+    uint32_t waited_ms = 0;
+    int fd = -EBUSY;
+    if (file >= reader->n_loose) {
+        do
+            fd = mr_file_cache_acquire(reader->cache, file);
+        while (fd < 0 && wait_for_resource(reader, -fd, &waited_ms));
+    }
+    *cached_out = fd >= 0;
+    if (fd == -EBUSY)
+        return open_uncached(reader, file, size_out);
+    if (fd >= 0 && size_out)
+        *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+    return fd;
+}
+
+static void close_file(struct mr_reader *reader, uint64_t file, bool cached, int fd)
+{
+    if (cached)
+        mr_file_cache_release(reader->cache, file);
+    else
+        close(fd);
+}
+
 /* Read the pieces of a sample, one after the other, into one buffer. */
 static mr_status read_pieces(struct mr_reader *reader, struct mr_reader_part *part)
 {
     struct mr_piece_walk walk;
     struct mr_extent piece;
-    mr_status status = MR_OK;
+    const int64_t index = reader->requests[part->request].index;
     if (mr_reader_reserve(part, (size_t)part->want->extent.len) != 0)
         return mr_reader_fail_memory(reader, part, (size_t)part->want->extent.len);
-    mr_catalog_begin_pieces(reader->catalog, reader->requests[part->request].index, &walk);
+    mr_status status = mr_catalog_check(reader->catalog, index, &part->error);
+    if (status == MR_OK)
+        mr_catalog_begin_pieces(reader->catalog, index, &walk);
     while (status == MR_OK && mr_catalog_next_piece(reader->catalog, &walk, &piece)) {
-        uint32_t waited_ms = 0;
-        int fd;
+        bool cached;
         if (piece.len > part->want->extent.len - part->len)
             return mr_reader_fail_large(reader, part, part->len + piece.len);
-        do
-            fd = mr_file_cache_acquire(reader->cache, piece.file);
-        while (fd < 0 && wait_for_resource(reader, -fd, &waited_ms));
+        int fd = open_file(reader, piece.file, &cached, NULL);
         if (fd < 0)
             return fail_os(reader, part, -fd);
         int64_t n =
@@ -218,7 +247,7 @@ static mr_status read_pieces(struct mr_reader *reader, struct mr_reader_part *pa
             status = fail_short(reader, part, fd, piece.offset + piece.len);
         else
             part->len += (size_t)n;
-        mr_file_cache_release(reader->cache, piece.file);
+        close_file(reader, piece.file, cached, fd);
     }
     return status;
 }
@@ -232,29 +261,6 @@ static mr_status copy_part(struct mr_reader *reader, struct mr_reader_part *part
     memcpy(part->bytes, bytes, len);
     part->len = len;
     return MR_OK;
-}
-
-/*
- * Returns a descriptor from the cache if samples share the file and the cache has room; otherwise a
- * descriptor for this read alone. size_out may be NULL.
- */
-static int open_part(struct mr_reader *reader, struct mr_reader_part *part, bool *cached_out,
-                     uint64_t *size_out)
-{
-    struct stat st;
-    uint32_t waited_ms = 0;
-    int fd = -EBUSY;
-    if (!mr_reader_is_loose(reader, part)) {
-        do
-            fd = mr_file_cache_acquire(reader->cache, part->want->extent.file);
-        while (fd < 0 && wait_for_resource(reader, -fd, &waited_ms));
-    }
-    *cached_out = fd >= 0;
-    if (fd == -EBUSY)
-        return open_uncached(reader, part->want->extent.file, size_out);
-    if (fd >= 0 && size_out)
-        *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-    return fd;
 }
 
 static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part)
@@ -274,16 +280,13 @@ static mr_status read_part(struct mr_reader *reader, struct mr_reader_part *part
     const uint8_t *memory = mr_catalog_memory(reader->catalog, extent);
     if (memory)
         return copy_part(reader, part, memory);
-    int fd = open_part(reader, part, &cached, to_end ? &size : NULL);
+    int fd = open_file(reader, extent->file, &cached, to_end ? &size : NULL);
     if (fd == -ENOENT && mr_reader_may_lack(reader, part))
         return MR_OK;
     if (fd < 0)
         return fail_os(reader, part, -fd);
     mr_status status = to_end ? read_rest(reader, part, fd, size) : read_exactly(reader, part, fd);
-    if (cached)
-        mr_file_cache_release(reader->cache, extent->file);
-    else
-        close(fd);
+    close_file(reader, extent->file, cached, fd);
     return status;
 }
 

@@ -110,6 +110,7 @@ static void row_name(const struct mr_catalog *catalog, int64_t index, char *name
 
 const struct mr_catalog_ops mr_catalog_documents_ops = {
     .beside = "the .idx of the tokens",
+    .is_watched = true,
     .is_sound = has_places,
     .image = row_extent,
     .begin_pieces = begin_pieces,

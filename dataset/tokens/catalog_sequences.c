@@ -54,6 +54,7 @@ static void row_name(const struct mr_catalog *catalog, int64_t index, char *name
 
 const struct mr_catalog_ops mr_catalog_sequences_ops = {
     .beside = "the .idx of the tokens",
+    .is_watched = true,
     .is_sound = has_index,
     .image = row_extent,
     .length = row_length,

@@ -332,13 +332,13 @@ static mr_status name_order(const struct corpus *corpus, const struct keys *keys
         return mr_error_os(error, MR_ERR_IO, errno, "%s", corpus->path);
     const struct mr_megatron_order *o = &keys->order;
     snprintf(text, sizeof text,
-             "%s %zu %u %s %s %jd %jd %jd.%09ld %jd %" PRId64 " %" PRId64 " %" PRId64 " %u %" PRIu64
-             " %" PRIu64 " %u %d %" PRIu64 " %" PRIu64,
-             MR_VERSION, sizeof(struct mr_catalog_header), geteuid(), corpus->absolute,
-             corpus->path, (intmax_t)idx.st_dev, (intmax_t)idx.st_ino, (intmax_t)idx.st_mtim.tv_sec,
-             idx.st_mtim.tv_nsec, (intmax_t)corpus->bin.st_size, keys->window, keys->vocab,
-             keys->eod, keys->columns, o->extra_token, o->n_wanted, o->seed, o->keeps_partial,
-             o->begin, o->end);
+             "%s %u %zu %u %s %s %jd %jd %jd.%09ld %jd %" PRId64 " %" PRId64 " %" PRId64
+             " %u %" PRIu64 " %" PRIu64 " %u %d %" PRIu64 " %" PRIu64,
+             MR_VERSION, MR_CATALOG_VERSION, sizeof(struct mr_catalog_header), geteuid(),
+             corpus->absolute, corpus->path, (intmax_t)idx.st_dev, (intmax_t)idx.st_ino,
+             (intmax_t)idx.st_mtim.tv_sec, idx.st_mtim.tv_nsec, (intmax_t)corpus->bin.st_size,
+             keys->window, keys->vocab, keys->eod, keys->columns, o->extra_token, o->n_wanted,
+             o->seed, o->keeps_partial, o->begin, o->end);
     size_t len = strlen(text);
     snprintf(name_out, size, "millrace-order-%016" PRIx64 "%016" PRIx64, mr_xxh3(text, len),
              mr_xxh3_pair("order", 5, text, len));

@@ -66,6 +66,11 @@ mr_status mr_sample_fetch_list(const struct mr_sample_source *source, struct mr_
                                mr_error *error)
 {
     job->is_packed = job->is_from_cache = job->has_marks = false;
+    mr_status status = mr_catalog_check(source->catalog, job->index, error);
+    if (status != MR_OK) {
+        error->index = job->index;
+        return status;
+    }
     mr_catalog_parts(source->catalog, job->index, source->max_bytes, list_out);
     if (!mr_catalog_is_described(source->catalog))
         return MR_OK;

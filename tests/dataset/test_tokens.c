@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dataset/dataset.h"
+#include "dataset/reader_impl.h"
 #include "tests/dataset/token_files.h"
 #include "tests/support/assert_words.h"
 
@@ -230,6 +231,48 @@ static void indexes_that_do_not_fit_are_refused(void **state)
     tree_destroy(&tree);
 }
 
+/* A file of which pieces are read may be one too many: the cache is full of files in use. */
+static void pieces_are_read_while_all_open_files_are_in_use(void **state)
+{
+    (void)state;
+    struct tree tree;
+    tree_create(&tree);
+    struct bytes raw = {0}, index = bytes_index(8, 2);
+    bytes_tokens(&raw, 2);
+    for (const char *const *name = (const char *const[]){"a.", "b.", NULL}; *name; name++) {
+        char bin[8], idx[8];
+        snprintf(bin, sizeof bin, "%sbin", *name);
+        snprintf(idx, sizeof idx, "%sidx", *name);
+        bytes_write(&tree, bin, &raw);
+        bytes_write(&tree, idx, &index);
+    }
+    char spec[4 * PATH_MAX];
+    int n = snprintf(spec, sizeof spec, "mix:1*(%s)|",
+                     tokens_spec(&tree, "a.bin", "window=9&order=megatron"));
+    snprintf(spec + n, sizeof spec - (size_t)n, "1*(%s)",
+             tokens_spec(&tree, "b.bin", "window=9&order=megatron"));
+    mr_dataset *dataset = open_dataset(spec);
+    const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
+    const struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_files = 1};
+    struct mr_reader *reader;
+    struct mr_part_list list;
+    struct mr_read read;
+    mr_error error;
+    assert_ok(mr_reader_create(catalog, &options, &reader, &error), &error);
+    assert_true(mr_file_cache_acquire(reader->cache, 0) >= 0);
+    const int64_t index_of_b = mr_dataset_n_samples(dataset) - 1;
+    mr_catalog_parts(catalog, index_of_b, UINT64_MAX, &list);
+    mr_reader_submit(reader, 0, index_of_b, &list);
+    assert_true(mr_reader_reap(reader, true, &read));
+    assert_ok(read.status, read.error);
+    assert_int_equal(read.part[0].len, 20);
+    mr_reader_recycle(reader, &read);
+    mr_file_cache_release(reader->cache, 0);
+    mr_reader_destroy(reader);
+    mr_dataset_destroy(dataset);
+    tree_destroy(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +282,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(each_file_is_known_by_itself),
         cmocka_unit_test(indexes_that_do_not_fit_are_refused),
+        cmocka_unit_test(pieces_are_read_while_all_open_files_are_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

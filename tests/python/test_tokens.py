@@ -167,6 +167,30 @@ def test_the_order_needs_an_index(tmp_path):
         mr.Loader(f"tokens:{tmp_path}/y.bin?window=4&order=megatron", batch_size=1)
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("keys", ["order=megatron", "pack=none", "stride=16"])
+@pytest.mark.parametrize("shrunk", ["x.bin", "x.idx"])
+def test_files_that_shrink_are_damage(tmp_path, num_workers, keys, shrunk):
+    """In the middle of an epoch; windows do not look at the .idx after opening."""
+    path = write_corpus(tmp_path, [17] * 20000)
+    loader = mr.Loader(f"tokens:{path}?window=16&{keys}", batch_size=8, num_workers=num_workers,
+                       no_shuffle=True)
+    words = "shrank from" if shrunk == "x.idx" else "x.bin"
+    n_batches = 0
+    try:
+        for batch in loader:
+            n_batches += 1
+            if n_batches == 3:
+                os.truncate(f"{tmp_path}/{shrunk}", 1000)
+    except mr.Error as error:
+        assert words in str(error)
+        if num_workers == 0:
+            assert isinstance(error, mr.DamagedError)
+    else:
+        assert (keys, shrunk) == ("stride=16", "x.idx")
+    assert n_batches >= 3
+
+
 FIND_ORDER = """
 import sys
 import millrace as mr
