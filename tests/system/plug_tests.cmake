@@ -40,6 +40,10 @@ if(MR_CXX)
                    -Wno-missing-field-initializers -fsyntax-only -I ${PROJECT_SOURCE_DIR}/include
                    -include ${CMAKE_CURRENT_SOURCE_DIR}/darknet_double.h
                    -x c++ ${PROJECT_SOURCE_DIR}/examples/darknet_detector.h)
+  # for train_gpt2.cu
+  add_test(NAME llmc_diff_compiles_as_cpp
+           COMMAND ${MR_CXX} -std=c++17 -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only
+                   -I ${PROJECT_SOURCE_DIR}/include -x c++ ${CMAKE_CURRENT_BINARY_DIR}/diff_llmc.h)
 endif()
 foreach(fork hank_ai alexeyab)
   add_test(NAME darknet_${fork}_diff_is_well_formed
