@@ -167,20 +167,29 @@ static int32_t checked_id(const struct run *run, int32_t id)
 }
 
 /* The arrays loss_mask and position_ids exist if the SPEC asks for them, or packs documents. */
-static void learn_batch(struct run *run, const mr_batch *batch)
+static void learn_row(struct run *run, const mr_batch *batch, int64_t at, int64_t len)
 {
-    const mr_array *array = mr_batch_array(batch, "tokens");
-    const int32_t *tokens = array->data, *labels = mr_batch_data(batch, "labels"),
+    const int32_t *tokens = mr_batch_data(batch, "tokens"),
+                  *labels = mr_batch_data(batch, "labels"),
                   *positions = mr_batch_data(batch, "position_ids");
     const float *mask = mr_batch_data(batch, "loss_mask");
-    int64_t row_len = array->shape[1];
 
-    for (int64_t i = 0; i < mr_batch_size(batch) * row_len; i++) {
-        bool is_first = i % row_len == 0 || (positions != NULL && positions[i] == 0);
+    for (int64_t i = at; i < at + len; i++) {
+        bool is_first = i == at || (positions != NULL && positions[i] == 0);
         if (labels[i] >= 0 && (mask == NULL || mask[i] > 0)) /* -100: nothing to predict */
             model_learn(&run->model, checked_id(run, tokens[i]), is_first ? NULL : &tokens[i - 1],
                         checked_id(run, labels[i]), mask != NULL ? mask[i] : 1);
     }
+}
+
+static void learn_batch(struct run *run, const mr_batch *batch)
+{
+    const mr_array *rows = mr_batch_array(batch, "tokens");
+
+    if (rows == NULL)
+        fail(": not a dataset of tokens", run->options.data);
+    for (int64_t row = 0; row < rows->shape[0]; row++)
+        learn_row(run, batch, row * rows->strides[0] / (int64_t)sizeof(int32_t), rows->shape[1]);
 }
 
 static mr_batch *next_batch(mr_loader *loader)
@@ -385,7 +394,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-    static const char doc[] = "Train a small language model on rows of tokens.";
+    static const char doc[] =
+        "Train a small language model on rows of tokens.\v"
+        "SPEC is one of docs/tokens.md with labels=shifted, its default. The bytes of texts:\n"
+        "  mix:7*(tokens:a?window=64&dtype=u8)|3*(tokens:b?window=64&dtype=u8)\n";
     const struct argp argp = {argp_options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct run run = {.options = {.batch_size = 12,
                                   .steps = 100,
