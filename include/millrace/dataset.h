@@ -73,7 +73,7 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *                          (docs/pack-format.md)
  *
  * FILE, ROOT, IMAGES, LIST, SHARD, paths in lists, and DIR of a pack and of root= may be URLs
- * (https://, s3://, ...), except in cifar10 and tokens; docs/remote.md says what each costs.
+ * (https://, s3://, ...), except in cifar10; docs/remote.md says what each costs.
  *
  * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case.
  *

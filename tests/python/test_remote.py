@@ -2,6 +2,7 @@
 """Datasets at URLs. MR_SERVE_FOLDER serves a folder; without it, libcurl was not there at build
 time.
 """
+import base64
 import json
 import os
 import struct
@@ -34,6 +35,12 @@ def places(images, tmp_path_factory):
         write_tar(folder / f"{shard:03}.tar", members)
     header = struct.pack("<3i", 20240520, 1, 1000).ljust(1024, b"\0")
     (folder / "tokens").write_bytes(header + bytes(range(250)) * 8)
+    with open(f"{os.path.dirname(__file__)}/../data/mds.json", encoding="ascii") as file:
+        for case in json.load(file):
+            (folder / case["encoding"] / case["dtype"]).mkdir(parents=True)
+            for name, text in case["files"].items():
+                path = folder / case["encoding"] / case["dtype"] / name
+                path.write_bytes(base64.b64decode(text))
     with subprocess.Popen([server, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as process:
         yield str(folder), process.stdout.readline().strip()
@@ -112,6 +119,8 @@ KINDS = {  # {0} is a folder or its URL, {1} is always the URL
     "records": (None, "records:{0}/000.tar,{0}/001.tar?shape=3x8x8&header=1&label_bytes=2"),
     "windows": (None, "records:{0}/000.tar?dtype=u16&shape=65&stride=128"),
     "tokens": (None, "tokens:{0}/000.tar,{0}/tokens?dtype=u16&window=64"),
+    "mds": (None, "tokens:{0}/ndarray:int32:16/int32/index.json?window=3"),
+    "mds_bytes": (None, "tokens:{0}/bytes/uint16/index.json?window=3&dtype=u16"),
     "ranges": ("train:16", "ranges:{0}/ranges"),
     "darknet": (BOXES, "yolo:{0}/darknet?root={0}"),
     "urls": (BOXES, "yolo:{0}/darknet?root={0}", "yolo:{0}/darknet_urls"),
@@ -151,6 +160,11 @@ def test_the_drop_in_reads_urls(places):
 def test_a_file_that_the_server_lacks_is_named(places, spec):
     with pytest.raises(mr.FileError, match=f"{places[1]}/none: HTTP 404 Not Found"):
         mr.Dataset(spec.format(f"{places[1]}/none%3Fsig=secret"))
+
+
+def test_samples_at_a_url_that_each_name_a_dtype_are_refused(places):
+    with pytest.raises(mr.UnsupportedError, match="write them as ndarray:int32"):
+        mr.Dataset(f"tokens:{places[1]}/ndarray/uint8/index.json?window=3")
 
 
 def test_an_imagefolder_at_a_url_is_refused_with_advice(places):
