@@ -10,6 +10,7 @@ GPTDataset keeps its first loss mask, also if that row was padded, and uses it f
 script switches that off, so each row has its own mask.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -47,14 +48,16 @@ def make_case(rng):
     }
 
 
-def run_case(case):
-    """(number of rows, SHA-256), or None if the split is empty."""
+@contextlib.contextmanager
+def open_case(case):
+    """(the GPTDataset, the prefix of its files), or (None, None) if the split is empty."""
     lengths = case["lengths"]
     part = PARTS.index(case["part"])
     ends = convert_split_vector_to_split_matrix(parse_and_normalize_split(case["split"]))[part]
     begin, end = (int(round(x * float(len(lengths)))) for x in ends or (0, 0))
     if begin == end:
-        return None
+        yield None, None
+        return
     folder = tempfile.mkdtemp(dir=".")
     builder = IndexedDatasetBuilder(f"{folder}/x.bin", dtype=numpy.int32)
     at = 0
@@ -73,13 +76,21 @@ def run_case(case):
                          numpy.arange(begin, end, dtype=numpy.int32), case["samples"] or None,
                          list(Split)[part], config)
     dataset.masks_and_position_ids_are_cacheable = False
-    digest = hashlib.sha256()
-    for i in range(len(dataset)):
-        row = dataset[i]
-        for name in "tokens", "labels", "position_ids", "loss_mask":
-            digest.update(row[name].numpy().tobytes())
+    yield dataset, f"{folder}/x"
     shutil.rmtree(folder)
-    return len(dataset), digest.hexdigest()
+
+
+def run_case(case):
+    """(number of rows, SHA-256), or None if there are no rows."""
+    with open_case(case) as (dataset, _):
+        if not dataset:
+            return None
+        digest = hashlib.sha256()
+        for i in range(len(dataset)):
+            row = dataset[i]
+            for name in "tokens", "labels", "position_ids", "loss_mask":
+                digest.update(row[name].numpy().tobytes())
+        return len(dataset), digest.hexdigest()
 
 
 def main():
@@ -88,11 +99,12 @@ def main():
     while len(cases) < 60:
         case = make_case(rng)
         result = run_case(case)
-        if result and result[0] > 0:
+        if result:
             cases.append(dict(case, n_rows=result[0], sha256=result[1]))
     with open("megatron_orders.json", "w", encoding="ascii") as file:
         file.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
     print(len(cases), "cases", os.path.getsize("megatron_orders.json"), "bytes")
 
 
-main()
+if __name__ == "__main__":
+    main()
