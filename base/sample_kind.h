@@ -32,6 +32,22 @@ enum {
 
 enum { MR_LABEL_IGNORED = -100 }; /* torch's losses ignore this label */
 
+/* Which documents share a row of tokens (sampler/packing_plan.h). */
+enum mr_pack {
+    MR_PACK_NONE,
+    MR_PACK_WRAPPED,
+    MR_PACK_FIRST_FIT,
+    MR_PACK_BFD,
+    MR_PACK_BFD_SPLIT,
+};
+
+/* len tokens of a document, after its first `from`, in a row. */
+struct mr_token_piece {
+    uint64_t document;
+    uint32_t from;
+    uint32_t len;
+};
+
 struct mr_sample_kind {
     uint32_t encoded; /* 1: bytes of an image file, of any size; the fields from dtype to data_bytes
                          are then zero */
