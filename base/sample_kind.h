@@ -23,14 +23,17 @@ struct mr_extra {
 
 /* Further columns of rows of tokens, and how they are filled. */
 enum {
-    MR_TOKENS_LOSS_MASK = 1,  /* loss_mask: 0 where the row has no label */
-    MR_TOKENS_EOD_MASKED = 2, /* and where the id is eod */
-    MR_TOKENS_POSITIONS = 4,  /* position_ids: from 0 again after each eod */
-    MR_TOKENS_LENGTH = 8,     /* length: rows have up to kind.tokens ids, and are padded to the
-                                 longest of their batch */
+    MR_TOKENS_LOSS_MASK = 1,    /* loss_mask: 0 where the row has no label */
+    MR_TOKENS_EOD_MASKED = 2,   /* and where the id is eod */
+    MR_TOKENS_POSITIONS = 4,    /* position_ids: from 0 again after each eod, or in each document */
+    MR_TOKENS_LENGTH = 8,       /* length: rows have up to kind.tokens ids, and are padded to the
+                                   longest of their batch */
+    MR_TOKENS_SAME_LABELS = 16, /* labels are the ids of the row, and not those after them */
+    MR_TOKENS_FIRST_MASKED = 32, /* the first id of a document in a packed row is no label */
 };
 
-enum { MR_LABEL_IGNORED = -100 }; /* torch's losses ignore this label */
+enum { MR_LABEL_IGNORED = -100 };      /* torch's losses ignore this label */
+enum { MR_PACK_MAX_WINDOW = 1 << 24 }; /* documents */
 
 /* Which documents share a row of tokens (sampler/packing_plan.h). */
 enum mr_pack {
@@ -72,6 +75,9 @@ struct mr_sample_kind {
     uint32_t vocab;       /* ids are below it; 0: not known */
     uint32_t eod;         /* the id at the end of a document */
     uint32_t token_columns; /* of MR_TOKENS_... */
+    uint32_t pack;          /* an mr_pack: the samples are documents, and rows are packed of them */
+    uint32_t pack_window;   /* documents that are packed together; 0: all */
+    uint32_t pad;           /* the id after the last token of a packed row */
     uint32_t sources;       /* 1: of a mixture, so a batch has a column of sources */
     struct mr_extra extra[MR_MAX_EXTRA];
 };

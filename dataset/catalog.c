@@ -233,7 +233,8 @@ void mr_catalog_parts(const struct mr_catalog *catalog, int64_t index, uint64_t 
 {
     const struct mr_sample_kind *kind = mr_catalog_kind(catalog);
     struct mr_extent label, members[MR_MAX_MEMBERS] = {{0}};
-    list_out->n = 0;
+    list_out->n = list_out->n_pieces = 0;
+    list_out->pieces = NULL;
     mr_part_list_add(list_out, mr_catalog_image(catalog, index), max_bytes, MR_FOR_IMAGE);
     if (catalog->ops->label_extent && catalog->ops->label_extent(catalog, index, &label))
         mr_part_list_add(list_out, label, label.len, MR_FOR_LABEL);

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+struct mr_token_piece;
+
 struct mr_extent {
     uint64_t file; /* number for mr_catalog_path(), or MR_FILE_CATALOG */
     uint64_t offset;
@@ -17,6 +19,9 @@ struct mr_piece_walk {
     uint64_t document;
     uint64_t offset; /* elements before the next piece in its document */
     uint64_t n_left; /* elements of the sample */
+    /* Of a row of packed documents; the catalog's own walk uses the fields above. */
+    const struct mr_token_piece *pieces;
+    uint32_t n_pieces;
 };
 #define MR_FILE_CATALOG UINT64_MAX /* not a file: the bytes are in the catalog */
 /*
@@ -62,6 +67,9 @@ struct mr_part {
 #define MR_MAX_PARTS (2 + MR_MAX_MEMBERS + 1 + MR_MAX_MEMBERS)
 struct mr_part_list {
     uint32_t n;
+    /* Of a row of packed documents, whose image is MR_FILE_PIECES. They outlive the read. */
+    uint32_t n_pieces;
+    const struct mr_token_piece *pieces;
     struct mr_part part[MR_MAX_PARTS];
 };
 

@@ -408,7 +408,8 @@ mr_status mr_dataset_inspect(const mr_dataset *dataset, int64_t index, mr_sample
         status = inspect_file(catalog, index, &info, error);
     else
         inspect_raw(mr_catalog_kind(catalog), &info);
-    if (mr_catalog_kind(catalog)->token_columns & MR_TOKENS_LENGTH)
+    if (mr_catalog_kind(catalog)->token_columns & MR_TOKENS_LENGTH ||
+        mr_catalog_kind(catalog)->pack != MR_PACK_NONE)
         info.len_bytes = mr_catalog_image(catalog, index).len;
     if (status == MR_OK)
         mr_out_struct_write(info_out, &info, sizeof info);

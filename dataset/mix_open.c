@@ -106,7 +106,7 @@ static mr_status check_kind(const struct mr_sample_kind *kind, const struct mr_s
         size_t offset, size;
     } fields[] = {
         FIELD(tokens, "the numbers of tokens in a row"),
-        FIELD(token_columns, "loss_mask, position_ids or length"),
+        FIELD(token_columns, "loss_mask, position_ids, length or labels"),
         FIELD(eod, "the ids at the end of a document"),
         FIELD(encoded, "one has image files, the other elements"),
         FIELD(dtype, "the dtypes of their elements"),
@@ -192,6 +192,11 @@ static mr_status add_source(struct opening *opening, const struct mr_catalog *so
     if (mr_catalog_is_described(source))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "source %u of the mixture is a pack, of which no mixture is made",
+                            opening->n_sources);
+    if (mr_catalog_kind(source)->pack != MR_PACK_NONE)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "source %u of the mixture packs its documents, of which no mixture is "
+                            "made",
                             opening->n_sources);
     if (mr_catalog_count(source) == 0)
         return mr_error_set(error, MR_ERR_INVALID, "source %u of the mixture has no samples",

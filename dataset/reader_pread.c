@@ -221,6 +221,15 @@ static void close_file(struct mr_reader *reader, uint64_t file, bool cached, int
         close(fd);
 }
 
+static void begin_pieces(const struct mr_reader *reader, const struct mr_reader_part *part,
+                         struct mr_piece_walk *walk_out)
+{
+    const struct mr_reader_request *request = &reader->requests[part->request];
+    mr_catalog_begin_pieces(reader->catalog, request->index, walk_out);
+    walk_out->pieces = request->list.pieces;
+    walk_out->n_pieces = request->list.n_pieces;
+}
+
 /* Read the pieces of a sample, one after the other, into one buffer. */
 static mr_status read_pieces(struct mr_reader *reader, struct mr_reader_part *part)
 {
@@ -231,7 +240,7 @@ static mr_status read_pieces(struct mr_reader *reader, struct mr_reader_part *pa
         return mr_reader_fail_memory(reader, part, (size_t)part->want->extent.len);
     mr_status status = mr_catalog_check(reader->catalog, index, &part->error);
     if (status == MR_OK)
-        mr_catalog_begin_pieces(reader->catalog, index, &walk);
+        begin_pieces(reader, part, &walk);
     while (status == MR_OK && mr_catalog_next_piece(reader->catalog, &walk, &piece)) {
         bool cached;
         if (piece.len > part->want->extent.len - part->len)
@@ -316,7 +325,7 @@ void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part
     if (extent->file == MR_FILE_PIECES) {
         struct mr_piece_walk walk;
         struct mr_extent piece;
-        mr_catalog_begin_pieces(reader->catalog, reader->requests[part->request].index, &walk);
+        begin_pieces(reader, part, &walk);
         while (mr_catalog_next_piece(reader->catalog, &walk, &piece))
             advise_extent(reader, &piece);
         mr_reader_push_slow(reader, part);

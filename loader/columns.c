@@ -99,12 +99,24 @@ static void add_of_tokens(const struct mr_plan *plan, const char *name, mr_dtype
         column->shape[0] = 0;
 }
 
+/* A packed row has its pieces of documents, and a segment of padding. */
+static void add_segments(const struct mr_sample_kind *kind, struct mr_columns *columns)
+{
+    const int64_t most = mr_packing_most_pieces(kind->tokens, kind->pack_window),
+                  most_ends = most + 2;
+    mr_columns_add_ragged(columns, "document", MR_I64, 1, &most);
+    mr_columns_add_ragged(columns, "cu_seqlens", MR_I32, 1, &most_ends);
+    mr_columns_add(columns, "max_seqlen", MR_I32, 0, NULL);
+}
+
 static void add_tokens(const struct mr_plan *plan, struct mr_columns *columns)
 {
     if (plan->kind.token_columns & MR_TOKENS_LOSS_MASK)
         add_of_tokens(plan, "loss_mask", MR_F32, columns);
     if (plan->kind.token_columns & MR_TOKENS_POSITIONS)
         add_of_tokens(plan, "position_ids", plan->dtype, columns);
+    if (plan->kind.pack != MR_PACK_NONE)
+        add_segments(&plan->kind, columns);
 }
 
 static void add_mixing(int64_t n_classes, struct mr_columns *columns)

@@ -114,6 +114,32 @@ static mr_status make_mixture(const mr_loader_options *o, const mr_dataset *data
     return n > 0 ? mr_mixture_create(&options, mixture_out, error) : MR_OK;
 }
 
+static uint32_t find_length(const void *catalog, uint64_t document)
+{
+    return (uint32_t)mr_catalog_length(catalog, (int64_t)document);
+}
+
+/* NULL if the dataset's documents are not packed. */
+static mr_status make_packing(struct mr_host *host, const mr_dataset *dataset,
+                              struct mr_packing **packing_out, mr_error *error)
+{
+    const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
+    const struct mr_packing_options options = {.length = find_length,
+                                               .user = mr_dataset_catalog(dataset),
+                                               .n_documents =
+                                                   (uint64_t)mr_dataset_n_samples(dataset),
+                                               .pack = kind->pack,
+                                               .row = kind->tokens,
+                                               .window = kind->pack_window};
+    *packing_out = NULL;
+    if (kind->pack == MR_PACK_NONE)
+        return MR_OK;
+    size_t n_pieces = mr_packing_most_pieces(kind->tokens, kind->pack_window);
+    host->pieces = malloc(n_pieces * sizeof *host->pieces);
+    return host->pieces ? mr_packing_create(&options, packing_out, error)
+                        : mr_error_memory(error, n_pieces * sizeof *host->pieces);
+}
+
 static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const struct mr_plan *plan,
                               mr_error *error)
 {
@@ -144,10 +170,13 @@ static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const s
     if (status == MR_OK)
         status = mr_length_buckets_make(dataset, o, &parts.buckets, error);
     if (status == MR_OK)
+        status = make_packing(host, dataset, &parts.packing, error);
+    if (status == MR_OK)
         status = mr_sampler_create_with(&host->sampler_options, &parts, &host->sampler, error);
     mr_groups_unref(parts.groups);
     mr_mixture_unref(parts.mixture);
     mr_buckets_unref(parts.buckets);
+    mr_packing_unref(parts.packing);
     host->options.weight_values = NULL; /* the sampler has its own copy */
     host->options.n_weight_values = 0;
     return status;
@@ -193,7 +222,7 @@ static mr_status check_batches(const struct mr_host *host, mr_error *error)
         return mr_error_set(error, MR_ERR_INVALID,
                             "an epoch has 0 batches: %lld samples are fewer than world_size %u, "
                             "and tail drop leaves them out",
-                            (long long)host->sampler_options.n_samples, o->world_size);
+                            (long long)mr_sampler_order_length(host->sampler), o->world_size);
     return mr_error_set(
         error, MR_ERR_INVALID,
         "an epoch has 0 batches: %lld samples of this rank are fewer than batch_size %u, and "
@@ -232,7 +261,9 @@ static void fill_control(struct mr_control *c, const struct mr_host *host, int64
     c->host_pid = host->pid;
     c->options = *o;
     c->n_samples = n_samples;
-    c->holes = o->on_error == MR_ON_ERROR_SKIP && o->tail == MR_TAIL_EXACT;
+    /* no other row can take the place of a packed one, whose pieces are in its slot */
+    c->holes =
+        o->on_error == MR_ON_ERROR_SKIP && (o->tail == MR_TAIL_EXACT || host->pieces != NULL);
     c->substitutes = o->on_error == MR_ON_ERROR_SKIP && !c->holes;
     c->with_trace = host->trace != NULL;
     c->max_files = share_of_files(o);
@@ -287,6 +318,8 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plans,
                                   .n_slots = o->n_slots,
                                   .n_workers = draft->n_workers,
                                   .batch_size = o->batch_size};
+    if (host->pieces)
+        shape.n_pieces = mr_packing_most_pieces(plans->kind.tokens, plans->kind.pack_window);
     shape_mixing(host, plans, mixed, n_views, &shape);
     mr_status status = mr_columns_declare(host, plans, mixed, n_views, &shape.columns, error);
     if (status == MR_OK)
@@ -511,6 +544,8 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
     if (status == MR_OK)
         status = mr_trace_create(host->options.trace, &host->trace, error);
     host->options.trace = mr_trace_path(host->trace);
+    if (status == MR_OK && host->pieces) /* an index is the number of a row */
+        n_samples = (int64_t)mr_packing_most_rows(mr_sampler_packing(host->sampler));
     if (status == MR_OK)
         status = make_slab(host, plans, mixed, n_views, n_samples, error);
     free(plans);

@@ -63,6 +63,8 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
         mr_digest_add_u64(digest, words[i]);
     for (uint32_t i = 0; i < kind->ndim && i < MR_MAX_NDIM - 1; i++)
         mr_digest_add_u64(digest, (uint64_t)kind->shape[i]);
+    if (kind->pack != MR_PACK_NONE)
+        mr_digest_add_u64(digest, (uint64_t)kind->pad << 32 | kind->token_columns);
 }
 
 /*

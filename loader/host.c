@@ -71,6 +71,7 @@ static void free_host(struct mr_host *host)
     for (size_t i = 0; i < sizeof host->names / sizeof *host->names; i++)
         free(host->names[i]);
     free(host->cpus);
+    free(host->pieces);
     free(host->weights);
     free(host->lengths);
     free(host);
@@ -145,8 +146,14 @@ static bool next_to_publish(struct mr_host *host, mr_sampler **sampler_out, uint
     return host->pub_batch < mr_sampler_steps(host->next_sampler, o->batch_size, o->drop_last);
 }
 
-static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view *view,
-                           const mr_sampler *sampler)
+static void fill_pieces(struct mr_host *host, const struct mr_slot_view *view, mr_sampler *sampler,
+                        uint32_t place, int64_t row)
+{
+    mr_slot_put_pieces(view, place, host->pieces, mr_sampler_pieces(sampler, row, host->pieces));
+}
+
+static uint32_t fill_wants(struct mr_host *host, const struct mr_slot_view *view,
+                           mr_sampler *sampler)
 {
     uint64_t first;
     uint64_t n = mr_sampler_batch(sampler, host->pub_batch, host->options.batch_size, &first);
@@ -155,6 +162,8 @@ static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view
         atomic_store_explicit(&view->want[i], index, memory_order_relaxed);
         uint32_t occurrence = mr_sampler_occurrence(sampler, (int64_t)(first + i));
         atomic_store_explicit(&view->occurrence[i], occurrence, memory_order_relaxed);
+        if (host->pieces)
+            fill_pieces(host, view, sampler, (uint32_t)i, index);
     }
     return (uint32_t)n;
 }

@@ -172,6 +172,7 @@ struct mr_host {
     /* of the epoch after it, see next_epoch_state; made when first needed */
     mr_sampler *next_sampler;
     mr_sampler_options sampler_options;
+    struct mr_token_piece *pieces; /* room for those of a row of packed documents; NULL: no such */
     /* a thread makes the next epoch's order, so workers continue past the end of an epoch */
     bool has_next_epoch;
     enum mr_next_epoch next_epoch_state;

@@ -67,6 +67,9 @@ mr_status mr_length_buckets_make(const mr_dataset *dataset, const mr_loader_opti
     *buckets_out = NULL;
     if (o->group_by_length == 0 && o->max_tokens == 0)
         return MR_OK;
+    if (mr_dataset_kind(dataset)->pack != MR_PACK_NONE)
+        return mr_error_set(error, MR_ERR_INVALID, "%s and packed documents exclude each other",
+                            o->max_tokens != 0 ? "max_tokens" : "group_by_length");
     if (!o->lengths && !(mr_dataset_kind(dataset)->token_columns & MR_TOKENS_LENGTH))
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s needs the lengths of the samples: a dataset "

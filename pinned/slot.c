@@ -35,6 +35,8 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, l->mixes, sizeof(struct mr_mix), 8, &l->mix_off) &&
            append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->occurrence_off) &&
+           append_part(&end, l->batch_size * l->n_pieces, sizeof(struct mr_slot_piece), 8,
+                       &l->pieces_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
            append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
            append_part(&end, MR_SLOT_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8,
@@ -102,6 +104,7 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
                                 .sample_bytes = shape->columns.column[MR_COLUMN_IMAGE].row_bytes,
                                 .mixes = shape->mixes,
                                 .mix_rule = shape->mix_rule,
+                                .n_pieces = shape->n_pieces,
                                 .source_bytes = shape->source_bytes,
                                 .columns = shape->columns};
     uint64_t page = shape->page_bytes ? shape->page_bytes : (uint64_t)sysconf(_SC_PAGESIZE);
@@ -131,6 +134,7 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .mix_rule = layout->mix_rule,
         .want = (void *)(book + layout->want_off),
         .occurrence = (void *)(book + layout->occurrence_off),
+        .pieces = (void *)(book + layout->pieces_off),
         .skipped = (void *)(book + layout->skipped_off),
         .outcome = (void *)(book + layout->outcome_off),
         .records = (void *)(book + layout->records_off),
@@ -140,6 +144,35 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
         .source_bytes = has_source ? layout->source_bytes : layout->sample_bytes,
         .erases = layout->n_erases ? (void *)(data + layout->erase_off) : NULL,
     };
+}
+
+void mr_slot_put_pieces(const struct mr_slot_view *view, uint32_t row,
+                        const struct mr_token_piece *pieces, uint32_t n)
+{
+    struct mr_slot_piece *out = view->pieces + row * view->layout->n_pieces;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t range = (uint64_t)pieces[i].from << 32 | pieces[i].len;
+        atomic_store_explicit(&out[i].document, pieces[i].document, memory_order_relaxed);
+        atomic_store_explicit(&out[i].range, range, memory_order_relaxed);
+    }
+    if (n < view->layout->n_pieces)
+        atomic_store_explicit(&out[n].range, 0, memory_order_relaxed);
+}
+
+uint32_t mr_slot_get_pieces(const struct mr_slot_view *view, uint32_t row,
+                            struct mr_token_piece *pieces_out)
+{
+    struct mr_slot_piece *in = view->pieces + row * view->layout->n_pieces;
+    uint32_t n = 0;
+    for (; n < view->layout->n_pieces; n++) {
+        uint64_t range = atomic_load_explicit(&in[n].range, memory_order_relaxed);
+        if (range == 0)
+            break;
+        pieces_out[n] =
+            (struct mr_token_piece){atomic_load_explicit(&in[n].document, memory_order_relaxed),
+                                    (uint32_t)(range >> 32), (uint32_t)range};
+    }
+    return n;
 }
 
 static const bool legal[MR_SLOT_N_STATES][MR_SLOT_N_STATES] = {

@@ -91,6 +91,12 @@ struct mr_slot {
 static_assert(sizeof(struct mr_slot) == 72,
               "the book's head is shared between builds of one version");
 
+/* A mr_token_piece of a packed row; atomic for the same reason as the book's fields. */
+struct mr_slot_piece {
+    _Atomic uint64_t document;
+    _Atomic uint64_t range; /* `from` in the upper half, `len` in the lower; 0: the row has ended */
+};
+
 /*
  * The offsets of a slot's parts; relative to a slot they are the same for all slots of a slab.
  * Constant after creation.
@@ -102,6 +108,7 @@ struct mr_slot_layout {
     uint32_t n_erases;   /* of a row: its pictures that are erased later */
     uint32_t mixes;      /* views whose rows are mixed; 0: the parts for mixing do not exist */
     uint32_t mix_rule;   /* enum mr_mix_rule */
+    uint64_t n_pieces;   /* of a row of packed documents, at most; 0: rows have none */
     uint64_t book_off;   /* slot 0's book, from the start of the slab; 64-aligned */
     uint64_t book_bytes; /* from one slot's book to the next */
     uint64_t places_off; /* within a book: mr_place[batch_size] */
@@ -110,6 +117,7 @@ struct mr_slot_layout {
     uint64_t want_off;   /* _Atomic int64_t[batch_size]: dataset indices, in the sampler's order */
     /* _Atomic uint32_t[batch_size]: how often the epoch has had each index before (base/rng.h) */
     uint64_t occurrence_off;
+    uint64_t pieces_off;   /* mr_slot_piece[batch_size][n_pieces] */
     uint64_t skipped_off;  /* _Atomic uint32_t[batch_size]: candidates found damaged so far */
     uint64_t outcome_off;  /* uint8_t[batch_size] */
     uint64_t records_off;  /* mr_record[MR_SLOT_RECORDS + n_workers] */
@@ -140,6 +148,7 @@ struct mr_slot_shape {
     uint32_t erases;   /* pictures of a sample that have boxes which are erased later */
     uint32_t mixes;    /* views whose rows are mixed */
     uint32_t mix_rule; /* enum mr_mix_rule, of all of them */
+    uint32_t n_pieces; /* of a row of packed documents, at most */
     /* Of a row's pixels before mixing; 0: only labels are mixed. */
     uint64_t source_bytes;
     /* Size of a page of memory, a power of two; 0: the system's. */
@@ -166,6 +175,7 @@ struct mr_slot_view {
     uint32_t mix_rule;
     _Atomic int64_t *want;
     _Atomic uint32_t *occurrence;
+    struct mr_slot_piece *pieces; /* layout->n_pieces of each row */
     _Atomic uint32_t *skipped;
     _Atomic uint8_t *outcome;
     struct mr_record *records;
@@ -209,13 +219,20 @@ static inline uint8_t *mr_slot_source(const struct mr_slot_view *view, uint32_t 
     return view->source + row * view->source_bytes;
 }
 
+/* Host, while the slot is FREE: the pieces of a row. */
+void mr_slot_put_pieces(const struct mr_slot_view *view, uint32_t row,
+                        const struct mr_token_piece *pieces, uint32_t n);
+/* Returns the number of pieces of a row, at most layout->n_pieces. */
+uint32_t mr_slot_get_pieces(const struct mr_slot_view *view, uint32_t row,
+                            struct mr_token_piece *pieces_out);
+
 /* Move a slot; asserts that the move is legal. */
 void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_state to);
 enum mr_slot_state mr_slot_state(const struct mr_slot *slot);
 
 /*
- * Host: offer a batch to the workers, FREE -> FILLING. The caller has set want and occurrence of
- * [0, n_places), and *mix.
+ * Host: offer a batch to the workers, FREE -> FILLING. The caller has set want, occurrence and
+ * pieces of [0, n_places), and *mix.
  */
 void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence,
                      uint64_t epoch, uint64_t batch, uint32_t n_places);

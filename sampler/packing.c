@@ -78,9 +78,9 @@ uint64_t mr_packing_most_rows(const struct mr_packing *packing)
     return packing->most_rows;
 }
 
-uint32_t mr_packing_most_pieces(const struct mr_packing_options *options)
+uint32_t mr_packing_most_pieces(uint32_t row, uint32_t window)
 {
-    return options->window && options->window < options->row ? options->window : options->row;
+    return window && window < row ? window : row;
 }
 
 uint64_t mr_packing_digest(const struct mr_packing *packing)

@@ -15,8 +15,6 @@
 
 #include "base/sample_kind.h"
 
-enum { MR_PACKING_MAX_WINDOW = 1 << 24 };
-
 struct mr_packing_options {
     /* The tokens of a document, at most INT32_MAX. It must not change. */
     uint32_t (*length)(const void *user, uint64_t document);
@@ -24,7 +22,8 @@ struct mr_packing_options {
     uint64_t n_documents;
     uint32_t pack;   /* an mr_pack, not none */
     uint32_t row;    /* tokens of a row */
-    uint32_t window; /* documents that are packed together; 0: all of them, wrapped only */
+    uint32_t window; /* documents that are packed together, up to MR_PACK_MAX_WINDOW; 0: all of
+                        them, wrapped only */
 };
 
 /* The same for all epochs; shared by the samplers of a loader's two epochs. */
@@ -38,7 +37,7 @@ void mr_packing_unref(struct mr_packing *packing); /* NULL does nothing */
 
 /* No epoch has more rows, and no row more pieces. */
 uint64_t mr_packing_most_rows(const struct mr_packing *packing);
-uint32_t mr_packing_most_pieces(const struct mr_packing_options *options);
+uint32_t mr_packing_most_pieces(uint32_t row, uint32_t window);
 /* Of the options and the number of tokens. */
 uint64_t mr_packing_digest(const struct mr_packing *packing);
 

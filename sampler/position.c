@@ -38,7 +38,8 @@ enum {
     MIXTURE = 2048,
     MEGATRON = 4096,
     BUCKETS = 8192,
-    ALL_FLAGS = 16383,
+    PACKED = 16384,
+    ALL_FLAGS = 32767,
     REPEAT_SHIFT = 16 /* repeat has the upper half */
 };
 
@@ -64,6 +65,7 @@ static uint32_t make_flags(const mr_sampler *sampler, bool drop_last, bool ended
            (mr_sampler_has_groups(sampler) ? GROUPS : 0u) |
            (mr_sampler_has_buckets(sampler) ? BUCKETS : 0u) | (mixture ? MIXTURE : 0u) |
            (mixture && mr_mixture_is_megatron(mixture) ? MEGATRON : 0u) |
+           (mr_sampler_packing(sampler) ? PACKED : 0u) |
            (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
            options->repeat << REPEAT_SHIFT;
 }
@@ -133,9 +135,11 @@ static mr_status load_position(const void *bytes, size_t len, union any_position
                             "the saved position has %zu bytes, not %u; was it cut?", len,
                             position->len == len ? (uint32_t)size : position->len);
     bool has_weights = (position->flags & WEIGHTS) != 0,
-         has_digest = has_weights || (position->flags & (GROUPS | BUCKETS));
+         is_packed = (position->flags & PACKED) != 0,
+         has_digest = has_weights || (position->flags & (GROUPS | BUCKETS | PACKED));
     uint64_t repeat = position->flags >> REPEAT_SHIFT,
-             longest = is_mixed ? UINT64_MAX : position->n_samples * (repeat ? repeat : 1);
+             longest =
+                 is_mixed || is_packed ? UINT64_MAX : position->n_samples * (repeat ? repeat : 1);
     if (position->check != compute_check(position) || has_digest != (position->digest != 0) ||
         (position->flags & 0xffff) > ALL_FLAGS || position->n_used != 1 ||
         is_mixed != (position->n_sources > 0) || is_mixed != ((position->flags & MIXTURE) != 0) ||
@@ -189,6 +193,10 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
             error, MR_ERR_INVALID,
             "the position was saved %s group_by_length or max_tokens, this loader is %s them",
             saved & BUCKETS ? "with" : "without", mine & BUCKETS ? "with" : "without");
+    if (differ & PACKED)
+        return mr_error_set(
+            error, MR_ERR_INVALID, "the position was saved %s packing, this loader is %s it",
+            saved & PACKED ? "with" : "without", mine & PACKED ? "with" : "without");
     if (differ & NO_REPLACEMENT)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with no_replacement %s, this loader has %s",
@@ -251,7 +259,10 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
     if (position.digest != mr_sampler_digest(sampler))
         return mr_error_set(
             error, MR_ERR_INVALID,
-            mr_sampler_has_groups(sampler)
+            mr_sampler_packing(sampler)
+                ? "the position was saved with another pack, window or pack_window, or with other "
+                  "documents"
+            : mr_sampler_has_groups(sampler)
                 ? "the position was saved with other groups of samples than this loader's"
             : mr_sampler_has_buckets(sampler)
                 ? "the position was saved with other lengths, or another batch_size, "
@@ -289,8 +300,9 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
             return status;
     }
     *epoch_out = position.epoch;
-    *batches_out = ended && cuts ? UINT64_MAX /* another epoch has another number of batches */
-                   : ended       ? mr_sampler_own_steps(sampler, batch_size, drop_last)
-                                 : position.used[0] / step;
+    *batches_out = ended && (cuts || mr_sampler_packing(sampler))
+                       ? UINT64_MAX /* another epoch has another number of batches */
+                   : ended ? mr_sampler_own_steps(sampler, batch_size, drop_last)
+                           : position.used[0] / step;
     return MR_OK;
 }

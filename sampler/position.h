@@ -18,7 +18,8 @@ struct mr_position {
     uint32_t check;   /* CRC-32 of the bytes after it */
     uint32_t flags;   /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch has
                          ended, 7 weights, 8 no_replacement, 9 repeat is timm's, 10 groups,
-                         11 mixture, 12 in Megatron's order, 13 buckets, 16-31 repeat */
+                         11 mixture, 12 in Megatron's order, 13 buckets, 14 packed rows, 16-31
+                         repeat */
     uint32_t world_size;
     uint32_t batch_size;
     uint32_t rank; /* not read by the library */
@@ -68,6 +69,8 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
  * The order (torch, keyed) must be the saved one only if samples are shuffled. The sampler's
  * mixture, if it has one, is set to the saved counts (mr_mixture_restore()), in which weights and
  * sources may have changed.
+ * Packed rows have the same numbers with any W and B, so the number of used rows finds the window
+ * and the row in it.
  */
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
                               uint32_t batch_size, bool drop_last, uint64_t *epoch_out,

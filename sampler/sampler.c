@@ -8,7 +8,8 @@
  * below W. With `repeat` the order repeats each sample, one after the other, and the ranks together
  * take the first n / 256 * 256 positions. With weights the order is drawn. With groups the rank's
  * order is then sorted into batches of one group. With max_tokens the order of all samples is cut
- * into batches, and rank r takes batches r, r + W, ...
+ * into batches, and rank r takes batches r, r + W, ... Rows of packed documents are in the order of
+ * their numbers.
  */
 #include "sampler/sampler.h"
 
@@ -43,6 +44,7 @@ struct mr_sampler {
     uint64_t n_batches;         /* entries of ends */
     struct mr_weights *weights; /* or NULL */
     struct mr_sampler_parts parts;
+    struct mr_packed_epoch *packed; /* with parts.packing */
     struct mr_drawn drawn; /* with weights; not freed while an order of the caller's is used */
     struct mr_keyed keyed;
 };
@@ -56,7 +58,7 @@ static bool has_weights(const mr_sampler_options *options)
 static uint64_t order_length(const mr_sampler_options *options)
 {
     uint64_t n = (uint64_t)options->n_samples;
-    if (has_weights(options) || options->n_draws != 0) /* or a mixture */
+    if (has_weights(options) || options->n_draws != 0) /* or a mixture, or packed rows */
         return options->n_draws;
     return options->repeat != 0 ? n * options->repeat : n;
 }
@@ -290,17 +292,28 @@ static mr_status cut_batches(const mr_sampler *sampler, struct order *order, mr_
     return status;
 }
 
+/* The rows are numbered in their order. */
+static mr_status pack_rows(mr_sampler *sampler, uint64_t epoch, mr_error *error)
+{
+    mr_status status = mr_packed_epoch_set(sampler->packed, epoch, error);
+    if (status == MR_OK)
+        sampler->options.n_draws = mr_packed_epoch_n_rows(sampler->packed);
+    return status;
+}
+
 /* Make the order of an epoch that follows from the options. On failure the old order stays. */
 static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *error)
 {
     const bool cuts = mr_sampler_cuts_batches(sampler);
+    mr_status status = sampler->packed ? pack_rows(sampler, epoch, error) : MR_OK;
     const mr_sampler from = cuts ? whole_order(sampler) : *sampler;
     const mr_sampler_options *options = &from.options;
     uint64_t n = (uint64_t)options->n_samples;
     struct order order = {.source = SEQUENTIAL, .length = shard_length(options, options->rank)};
-    mr_status status = MR_OK;
 
-    if (sampler->parts.mixture) {
+    if (sampler->packed) {
+        /* SEQUENTIAL, or it has failed */
+    } else if (sampler->parts.mixture) {
         order.source = MIXED;
         status = mr_mixture_check_epoch(sampler->parts.mixture, epoch, error);
     } else if (sampler->weights) {
@@ -344,26 +357,6 @@ static mr_status allocate_drawn(mr_sampler *sampler, mr_error *error)
     return mr_drawn_allocate(drawn, sampler->weights, error);
 }
 
-/* Load the weights of the options. torch makes a single draw as it does without replacement. */
-static mr_status load_weights(const mr_sampler_options *options, struct mr_weights **weights_out,
-                              mr_error *error)
-{
-    uint64_t n = (uint64_t)options->n_samples;
-    bool cumulate = !options->no_replacement && options->n_draws != 1;
-    mr_status status =
-        options->weights
-            ? mr_weights_load(options->weights, n, cumulate, weights_out, error)
-            : mr_weights_create(options->weight_values, n, cumulate, weights_out, error);
-    if (status != MR_OK)
-        return status;
-    uint64_t limit = cumulate && n > 0 ? options->n_draws : (*weights_out)->n_positive;
-    return options->n_draws <= limit
-               ? MR_OK
-               : mr_error_set(error, MR_ERR_INVALID,
-                              "n_draws %llu is above the %llu samples that have a weight above 0",
-                              (unsigned long long)options->n_draws, (unsigned long long)limit);
-}
-
 /* weights may be NULL; the sampler takes a reference of it. */
 static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights,
                               const struct mr_sampler_parts *parts, mr_sampler **sampler_out,
@@ -377,7 +370,10 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
     sampler->parts.groups = parts->groups ? mr_groups_ref(parts->groups) : NULL;
     sampler->parts.mixture = parts->mixture ? mr_mixture_ref(parts->mixture) : NULL;
     sampler->parts.buckets = parts->buckets ? mr_buckets_ref(parts->buckets) : NULL;
+    sampler->parts.packing = parts->packing ? mr_packing_ref(parts->packing) : NULL;
     mr_status status = weights ? allocate_drawn(sampler, error) : MR_OK;
+    if (status == MR_OK && parts->packing)
+        status = mr_packed_epoch_create(parts->packing, options, &sampler->packed, error);
     if (status == MR_OK)
         status = build_order(sampler, options->epoch, error);
     if (status == MR_OK)
@@ -414,14 +410,16 @@ mr_status mr_sampler_create_with(const mr_sampler_options *options,
     status = mr_sampler_options_check(&resolved, error);
     if (status == MR_OK && has_weights(&resolved) && resolved.n_draws == 0)
         resolved.n_draws = (uint64_t)resolved.n_samples;
-    if (status == MR_OK && parts->mixture && (resolved.repeat != 0 || has_weights(&resolved)))
-        status = mr_error_set(error, MR_ERR_INVALID, "a mixture and %s exclude each other",
+    if (status == MR_OK && (parts->mixture || parts->packing) &&
+        (resolved.repeat != 0 || has_weights(&resolved)))
+        status = mr_error_set(error, MR_ERR_INVALID, "%s and %s exclude each other",
+                              parts->mixture ? "a mixture" : "packed documents",
                               resolved.repeat != 0 ? "repeat" : "weights of samples");
     if (status == MR_OK && parts->mixture)
         resolved.n_draws = mr_mixture_length(parts->mixture);
     struct mr_weights *weights = NULL;
     if (status == MR_OK && has_weights(&resolved))
-        status = load_weights(&resolved, &weights, error);
+        status = mr_sampler_options_weights(&resolved, &weights, error);
     if (status == MR_OK)
         status = make_sampler(&resolved, weights, parts, sampler_out, error);
     mr_weights_unref(weights);
@@ -449,6 +447,8 @@ void mr_sampler_destroy(mr_sampler *sampler)
     mr_groups_unref(sampler->parts.groups);
     mr_mixture_unref(sampler->parts.mixture);
     mr_buckets_unref(sampler->parts.buckets);
+    mr_packed_epoch_destroy(sampler->packed);
+    mr_packing_unref(sampler->parts.packing);
     free(sampler);
 }
 
@@ -496,6 +496,9 @@ static uint32_t *count_occurrences(const int64_t *indices, uint64_t n, uint64_t 
 mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_t *indices,
                                int64_t n, mr_error *error)
 {
+    if (sampler->packed)
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "an order of the caller's is not for packed documents");
     mr_status status = check_indices(sampler, indices, n, error);
     if (status != MR_OK)
         return status;
@@ -538,6 +541,16 @@ bool mr_sampler_cuts_batches(const mr_sampler *sampler)
 struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler)
 {
     return sampler->parts.mixture;
+}
+
+struct mr_packing *mr_sampler_packing(const mr_sampler *sampler)
+{
+    return sampler->parts.packing;
+}
+
+uint32_t mr_sampler_pieces(mr_sampler *sampler, int64_t row, struct mr_token_piece *pieces_out)
+{
+    return mr_packed_epoch_row(sampler->packed, (uint64_t)row, pieces_out);
 }
 
 const mr_sampler_options *mr_sampler_resolved(const mr_sampler *sampler)
@@ -596,6 +609,8 @@ uint64_t mr_sampler_order_length(const mr_sampler *sampler)
 uint64_t mr_sampler_digest(const mr_sampler *sampler)
 {
     const struct mr_sampler_parts *parts = &sampler->parts;
+    if (sampler->packed)
+        return mr_packing_digest(parts->packing);
     if (!sampler->weights && !parts->groups && !parts->buckets)
         return 0;
     const uint64_t words[] = {sampler->weights ? sampler->weights->digest : 0,

@@ -10,6 +10,7 @@
 #include "sampler/buckets.h"
 #include "sampler/groups.h"
 #include "sampler/mixture.h"
+#include "sampler/packing.h"
 
 #include <millrace/sampler.h>
 
@@ -31,6 +32,12 @@ struct mr_sampler_parts {
      * weights.
      */
     struct mr_buckets *buckets;
+    /*
+     * The order is that of packed rows, as they are: n_samples are the documents, which are
+     * shuffled, and an index is the number of a row in its epoch. Epochs differ in length. Not with
+     * the other parts, repeat and weights.
+     */
+    struct mr_packing *packing;
 };
 
 /* mr_sampler_create() of an order with these parts. */
@@ -44,9 +51,14 @@ bool mr_sampler_cuts_batches(const mr_sampler *sampler);
 /* NULL: the order is not that of a mixture. */
 struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler);
 
+/* NULL: the order is not that of packed rows. */
+struct mr_packing *mr_sampler_packing(const mr_sampler *sampler);
+/* mr_packed_epoch_row() of a row of the present epoch. Threads: one at a time. */
+uint32_t mr_sampler_pieces(mr_sampler *sampler, int64_t row, struct mr_token_piece *pieces_out);
+
 /*
  * Use an order of the caller's for an epoch: n indices of this rank, copied, each checked against
- * n_samples. Occurrences of an index are counted in that order.
+ * n_samples. Occurrences of an index are counted in that order. Not with packed rows.
  */
 mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_t *indices,
                                int64_t n, mr_error *error);
@@ -72,7 +84,7 @@ mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_samp
 /* Length of the order of all ranks, without padding. */
 uint64_t mr_sampler_order_length(const mr_sampler *sampler);
 
-/* A digest of weights, number of draws, groups and buckets; 0 if there are none. */
+/* A digest of weights, number of draws, groups, buckets and packing; 0 if there are none. */
 uint64_t mr_sampler_digest(const mr_sampler *sampler);
 
 /*

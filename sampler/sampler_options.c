@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What options of a sampler may be. */
+/* What options of a sampler may be, and the weights that they name. */
 #include "sampler/sampler_options.h"
 
 #include "base/error.h"
@@ -64,4 +64,23 @@ mr_status mr_sampler_options_check(const mr_sampler_options *options, mr_error *
     if (options->repeat == 0 && options->repeat_form != MR_REPEAT_TORCHVISION)
         return mr_error_set(error, MR_ERR_INVALID, "repeat_form needs repeat");
     return options->repeat != 0 ? check_repeat(options, error) : check_weights(options, error);
+}
+
+mr_status mr_sampler_options_weights(const mr_sampler_options *options,
+                                     struct mr_weights **weights_out, mr_error *error)
+{
+    uint64_t n = (uint64_t)options->n_samples;
+    bool cumulate = !options->no_replacement && options->n_draws != 1;
+    mr_status status =
+        options->weights
+            ? mr_weights_load(options->weights, n, cumulate, weights_out, error)
+            : mr_weights_create(options->weight_values, n, cumulate, weights_out, error);
+    if (status != MR_OK)
+        return status;
+    uint64_t limit = cumulate && n > 0 ? options->n_draws : (*weights_out)->n_positive;
+    return options->n_draws <= limit
+               ? MR_OK
+               : mr_error_set(error, MR_ERR_INVALID,
+                              "n_draws %llu is above the %llu samples that have a weight above 0",
+                              (unsigned long long)options->n_draws, (unsigned long long)limit);
 }

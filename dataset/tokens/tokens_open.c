@@ -24,16 +24,19 @@
 #include "dataset/tokens/token_file.h"
 #include "dataset/tokens/token_rows.h"
 
-#define WINDOW_KEYS "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order, pack"
+#define WINDOW_KEYS                                                                                \
+    "window, dtype, vocab, eod, eod_mask_loss, reset_position_ids, order, pack, labels"
+#define PACKED_KEYS WINDOW_KEYS ", pack_window, pad, mask_first"
 #define MEGATRON_KEYS WINDOW_KEYS ", samples, seed, split, part, add_extra_token, last_partial"
-enum { MAX_WINDOW = 1 << 24, MEGATRON_SEED = 1234 };
+enum { MAX_WINDOW = 1 << 24, MEGATRON_SEED = 1234, PACK_WINDOW = 1000 };
 
 struct keys {
     int64_t window, stride, vocab, eod;
     mr_dtype dtype;
     uint32_t columns;           /* of MR_TOKENS_... */
-    bool is_megatron, is_whole; /* order=megatron, pack=none */
-    uint32_t part;
+    bool is_megatron, is_whole; /* order=megatron, pack=: samples are documents */
+    uint32_t part, pack;
+    int64_t pack_window, pad;
     const char *split; /* NULL: all documents */
     struct mr_megatron_order order;
 };
@@ -99,22 +102,57 @@ static mr_status take_order(struct mr_spec *spec, struct keys *keys, mr_error *e
     return MR_OK;
 }
 
-/* pack=none: rows are whole documents. */
+/* pack: samples are documents. Those that are packed have keys of their own. */
 static mr_status take_pack(struct mr_spec *spec, struct keys *keys, mr_error *error)
 {
-    static const char *const packs[] = {"none"};
-    uint32_t word;
-    mr_status status = take_word(spec, "pack", packs, 1, &word, error);
-    keys->is_whole = word == 0;
-    if (keys->is_whole)
+    static const char *const packs[] = {[MR_PACK_NONE] = "none",
+                                        [MR_PACK_WRAPPED] = "wrapped",
+                                        [MR_PACK_FIRST_FIT] = "first_fit",
+                                        [MR_PACK_BFD] = "bfd",
+                                        [MR_PACK_BFD_SPLIT] = "bfd_split"};
+    enum { N_PACKS = sizeof packs / sizeof *packs };
+    if (take_word(spec, "pack", packs, N_PACKS, &keys->pack, error) < 0)
+        return MR_ERR_INVALID;
+    keys->is_whole = keys->pack < N_PACKS;
+    if (keys->pack == MR_PACK_NONE)
         keys->columns |= MR_TOKENS_LENGTH;
+    if (!keys->is_whole || keys->pack == MR_PACK_NONE) {
+        keys->pack = MR_PACK_NONE;
+        return MR_OK;
+    }
+    if (keys->columns & MR_TOKENS_POSITIONS)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "reset_position_ids is not for pack=%s: positions begin with 0 in each "
+                            "document",
+                            packs[keys->pack]);
+    keys->columns |= MR_TOKENS_LOSS_MASK | MR_TOKENS_POSITIONS;
+    keys->pack_window = PACK_WINDOW;
+    keys->pad = keys->eod < 0 ? 0 : keys->eod;
+    if (mr_spec_take_int(spec, "pack_window", 0, MR_PACK_MAX_WINDOW, &keys->pack_window, error) <
+            0 ||
+        mr_spec_take_int(spec, "pad", 0, INT32_MAX, &keys->pad, error) < 0 ||
+        take_flag(spec, "mask_first", MR_TOKENS_FIRST_MASKED, &keys->columns, error) < 0)
+        return MR_ERR_INVALID;
+    if (keys->pack_window == 0 && keys->pack != MR_PACK_WRAPPED)
+        return mr_error_set(error, MR_ERR_INVALID, "pack_window=0 needs pack=wrapped, not %s",
+                            packs[keys->pack]);
+    return MR_OK;
+}
+
+static mr_status take_labels(struct mr_spec *spec, struct keys *keys, mr_error *error)
+{
+    static const char *const labels[] = {"shifted", "same"};
+    uint32_t word;
+    mr_status status = take_word(spec, "labels", labels, 2, &word, error);
+    if (word == 1)
+        keys->columns |= MR_TOKENS_SAME_LABELS;
     return status;
 }
 
 /* In messages: what the file must have an index for. */
 static const char *words_of(const struct keys *keys)
 {
-    return keys->is_megatron ? "order=megatron" : "pack=none";
+    return keys->is_megatron ? "order=megatron" : keys->pack == MR_PACK_NONE ? "pack=none" : "pack";
 }
 
 static mr_status check_keys(const struct keys *keys, bool has_stride, mr_error *error)
@@ -122,12 +160,17 @@ static mr_status check_keys(const struct keys *keys, bool has_stride, mr_error *
     if (keys->window == 0)
         return mr_error_set(error, MR_ERR_INVALID,
                             "tokens need window=, the number of tokens of a row");
-    if (keys->eod < 0 && keys->columns & (MR_TOKENS_EOD_MASKED | MR_TOKENS_POSITIONS))
+    const bool resets = keys->columns & MR_TOKENS_POSITIONS && keys->pack == MR_PACK_NONE;
+    if (keys->eod < 0 && (resets || keys->columns & MR_TOKENS_EOD_MASKED))
         return mr_error_set(error, MR_ERR_INVALID, "%s needs eod=, the id at the end of a document",
-                            keys->columns & MR_TOKENS_POSITIONS ? "reset_position_ids"
-                                                                : "eod_mask_loss");
+                            resets ? "reset_position_ids" : "eod_mask_loss");
     if (keys->is_megatron && keys->is_whole)
         return mr_error_set(error, MR_ERR_INVALID, "order=megatron and pack exclude each other");
+    if (keys->is_megatron && keys->columns & MR_TOKENS_SAME_LABELS)
+        return mr_error_set(error, MR_ERR_INVALID, "labels=same is not for order=megatron");
+    if (keys->pack != MR_PACK_NONE && keys->vocab > 0 && keys->pad >= keys->vocab)
+        return mr_error_set(error, MR_ERR_INVALID, "pad %" PRId64 " is not below vocab %" PRId64,
+                            keys->pad, keys->vocab);
     if (has_stride && (keys->is_megatron || keys->is_whole))
         return mr_error_set(error, MR_ERR_INVALID, "stride is not for %s", words_of(keys));
     return MR_OK;
@@ -145,8 +188,12 @@ static mr_status take_keys(struct mr_spec *spec, struct keys *keys, mr_error *er
                   error) < 0 ||
         take_flag(spec, "reset_position_ids", MR_TOKENS_POSITIONS, &keys->columns, error) < 0 ||
         take_order(spec, keys, error) < 0 || take_pack(spec, keys, error) < 0 ||
-        mr_spec_finish(spec, keys->is_megatron ? MEGATRON_KEYS : WINDOW_KEYS ", stride", error) <
-            0 ||
+        take_labels(spec, keys, error) < 0 ||
+        mr_spec_finish(spec,
+                       keys->is_megatron            ? MEGATRON_KEYS
+                       : keys->pack != MR_PACK_NONE ? PACKED_KEYS
+                                                    : WINDOW_KEYS ", stride",
+                       error) < 0 ||
         check_keys(keys, keys->stride > 0, error) < 0)
         return MR_ERR_INVALID;
     if (keys->stride == 0)
@@ -159,10 +206,17 @@ static mr_status take_keys(struct mr_spec *spec, struct keys *keys, mr_error *er
     return MR_OK;
 }
 
-/* Number of windows of a file; each has one token more than its row, the last label. */
+/* Tokens of a row in its file: with the last label, unless labels are the same or all in the row.
+ */
+static int64_t row_ids(const struct keys *keys)
+{
+    const bool is_alone = keys->columns & MR_TOKENS_SAME_LABELS || keys->pack != MR_PACK_NONE;
+    return keys->window + !is_alone;
+}
+
 static uint64_t count_windows(const struct keys *keys, uint64_t n_tokens)
 {
-    uint64_t needed = (uint64_t)keys->window + 1;
+    uint64_t needed = (uint64_t)row_ids(keys);
     return n_tokens < needed ? 0 : 1 + (n_tokens - needed) / (uint64_t)keys->stride;
 }
 
@@ -230,19 +284,23 @@ static mr_status add_files(struct mr_spec *spec, struct keys *keys, int root,
         return status;
     return mr_error_set(error, MR_ERR_DAMAGED,
                         "%.*s: no file has the %" PRId64
-                        " tokens of a row and its last label; the longest has %" PRIu64,
-                        mr_url_path_len(spec->paths[0]), spec->paths[0], keys->window + 1, longest);
+                        " tokens of a row%s; the longest has %" PRIu64,
+                        mr_url_path_len(spec->paths[0]), spec->paths[0], row_ids(keys),
+                        row_ids(keys) > keys->window ? " and its last label" : "", longest);
 }
 
-static mr_status finish(const struct keys *keys, int64_t row_ids, int *fd_out,
+static mr_status finish(const struct keys *keys, int64_t n_ids, int *fd_out,
                         struct mr_catalog_builder *builder, mr_error *error)
 {
     struct mr_sample_kind *kind = &builder->header.kind;
-    mr_kind_set_raw(kind, keys->dtype, 1, &row_ids, MR_NCHW);
+    mr_kind_set_raw(kind, keys->dtype, 1, &n_ids, MR_NCHW);
     kind->tokens = (uint32_t)keys->window;
     kind->vocab = (uint32_t)keys->vocab;
     kind->eod = (uint32_t)(keys->eod < 0 ? 0 : keys->eod);
     kind->token_columns = keys->columns;
+    kind->pack = keys->pack;
+    kind->pack_window = (uint32_t)keys->pack_window;
+    kind->pad = (uint32_t)keys->pad;
     builder->header.record.stride = (uint64_t)keys->stride * mr_dtype_size(keys->dtype);
     return mr_catalog_builder_finish(builder, fd_out, error);
 }
@@ -257,9 +315,8 @@ static mr_status build_windows(struct mr_spec *spec, struct keys *keys, int fds[
         status = mr_catalog_builder_root(builder, "", absolute, error);
     if (status == MR_OK)
         status = add_files(spec, keys, fds[MR_CATALOG_FD_ROOT], builder, error);
-    return status == MR_OK
-               ? finish(keys, keys->window + 1, &fds[MR_CATALOG_FD_REGION], builder, error)
-               : status;
+    return status == MR_OK ? finish(keys, row_ids(keys), &fds[MR_CATALOG_FD_REGION], builder, error)
+                           : status;
 }
 
 /* A file with its index. */
@@ -400,7 +457,7 @@ static mr_status build_whole(const struct mr_spec *spec, struct keys *keys,
     if (status == MR_OK)
         status = describe_corpus(&corpus, builder, error);
     if (status == MR_OK)
-        status = finish(keys, keys->window + 1, &fds[MR_CATALOG_FD_REGION], builder, error);
+        status = finish(keys, row_ids(keys), &fds[MR_CATALOG_FD_REGION], builder, error);
     close_corpus(&corpus, fds);
     return status;
 }

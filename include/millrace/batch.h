@@ -7,7 +7,9 @@
  * "labels" in place of "label": the ids after those of the row. They may have two more arrays,
  * "loss_mask" (f32 [N,T]) and "position_ids" ([N,T]). If rows differ in length ("pack=none"), T is
  * the longest of the batch, "length" (i32 [N]) has their lengths, and labels after them are -100.
- * The next arrays are:
+ * Rows that are packed of documents have both of these arrays, "max_seqlen" (i32 [N]), and with
+ * row_offsets "document" (i64) and "cu_seqlens" (i32); "index" is then the number of a row in its
+ * epoch. The next arrays are:
  *
  *   "label"     i64 [N], or the labels' own dtype and shape
  *   "index"     i64 [N]: dataset index

@@ -51,10 +51,11 @@ MR_API void mr_dataset_options_init(mr_dataset_options *options, size_t size);
  *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
  *                   [&label_bytes=][&label_dtype=][&label_shape=]
  *                          records of fixed size
- *   tokens:FILE,...?window=T[&stride=S][&dtype=][&vocab=V][&order=megatron...][&pack=none]
+ *   tokens:FILE,...?window=T[&stride=S][&dtype=][&vocab=V][&order=megatron...][&pack=...]
  *                          rows of T token ids, in arrays "tokens" and "labels" (docs/tokens.md):
  *                          shards of llm.c and MosaicML, raw integers, .bin with .idx of
- *                          Megatron-Core. pack=none: documents, padded to their batch's longest
+ *                          Megatron-Core. pack=none: documents, padded to their batch's longest;
+ *                          pack=wrapped, first_fit, bfd, bfd_split: several documents in a row
  *   voc:ROOT[?set=train&task=detection|segmentation&year=2012&names=FILE]
  *                          images of a VOC challenge in the order of torchvision's classes, with a
  *                          member `boxes` (XML) or `mask_file` (PNG); labels are 0

@@ -71,6 +71,10 @@ mr_status mr_sample_fetch_list(const struct mr_sample_source *source, struct mr_
         error->index = job->index;
         return status;
     }
+    if (source->rows) {
+        mr_packed_rows_list(source->rows, job, mr_catalog_kind(source->catalog), list_out);
+        return MR_OK;
+    }
     mr_catalog_parts(source->catalog, job->index, source->max_bytes, list_out);
     if (!mr_catalog_is_described(source->catalog))
         return MR_OK;

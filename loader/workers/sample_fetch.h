@@ -9,7 +9,7 @@
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"
-#include "loader/workers/sample_job.h"
+#include "loader/workers/packed_rows.h"
 #include "transforms/plan_runner.h"
 
 /* Where a worker's samples come from and how they are read; constant. */
@@ -18,7 +18,8 @@ struct mr_sample_source {
     struct mr_plan_runner *runner;
     uint64_t max_bytes; /* limit for the image of a sample */
     bool verifies;      /* packed samples are read whole and compared with their checksum */
-    bool no_index;      /* marks are not read, because libjpeg needs whole files */
+    struct mr_packed_rows *rows; /* NULL: rows are not packed */
+    bool no_index;               /* marks are not read, because libjpeg needs whole files */
 };
 
 /* The bytes of a sample. */

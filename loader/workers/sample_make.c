@@ -76,6 +76,8 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
     mr_status status = mr_plan_runner_create(&maker->control->plan, &limits,
                                              o->with_timing || maker->ring, &maker->runner, error);
+    if (status == MR_OK)
+        status = mr_packed_rows_create(&maker->control->layout, &maker->source.rows, error);
     if (status != MR_OK) {
         mr_sample_make_destroy(maker);
         return status;
@@ -86,6 +88,7 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
         mr_plan_runner_use_stock_jpeg(maker->runner);
     maker->source = (struct mr_sample_source){.catalog = job->catalog,
                                               .runner = maker->runner,
+                                              .rows = maker->source.rows,
                                               .max_bytes = o->max_file_bytes,
                                               .verifies = o->verify_packs,
                                               .no_index = o->jpeg_decoder == MR_JPEG_STOCK};
@@ -104,6 +107,7 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
     mr_worker_cache_destroy(maker->cache);
     mr_fork_mark_fini(&maker->mark);
     mr_box_list_fini(&maker->boxes);
+    free(maker->source.rows);
     if (maker->runner)
         mr_plan_runner_destroy(maker->runner);
     free(maker);
@@ -368,16 +372,6 @@ static mr_status take_members(struct mr_sample_maker *maker, const struct mr_sam
     return status;
 }
 
-static mr_status store_tokens(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                              const struct mr_fetched *fetched, mr_error *error)
-{
-    mr_status status = mr_token_row_store(&maker->control->plan, &job->view, job->place,
-                                          fetched->bytes, fetched->len, error);
-    if (status != MR_OK)
-        mr_sample_fetch_name(maker->job.catalog, job->index, error);
-    return status;
-}
-
 static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                                  const struct mr_read *read, mr_error *error)
 {
@@ -387,8 +381,10 @@ static mr_status make_from_parts(struct mr_sample_maker *maker, const struct mr_
     if (status == MR_OK)
         status = take_members(maker, job, read, error);
     if (status == MR_OK)
-        status = maker->control->plan.kind.tokens ? store_tokens(maker, job, &fetched, error)
-                                                  : run_pixels(maker, job, &fetched, error);
+        status =
+            maker->control->plan.kind.tokens
+                ? mr_token_row_store(&maker->source, &maker->control->plan, job, &fetched, error)
+                : run_pixels(maker, job, &fetched, error);
     if (status == MR_OK && maker->first_box != MR_NO_COLUMN)
         store_boxes(maker, job);
     return status;

@@ -3,15 +3,16 @@
 #ifndef LOADER_WORKERS_TOKEN_ROW_H
 #define LOADER_WORKERS_TOKEN_ROW_H
 
-#include "pinned/slot.h"
-#include "transforms/plan.h"
+#include "loader/workers/sample_fetch.h"
 
 /*
- * bytes: the ids of a row and perhaps one more, of the kind's dtype, not aligned. There may be
- * fewer: what is missing is 0, and its loss_mask too. MR_ERR_DAMAGED: an id is not below
- * kind.vocab, negative, or too large for the dtype; or len is wrong.
+ * fetched: the ids of a row and perhaps one more, of the kind's dtype, not aligned. There may be
+ * fewer: what is missing is kind.pad, and its loss_mask 0. MR_ERR_DAMAGED, with the name of the
+ * sample: an id is not below kind.vocab, negative, or too large for the dtype; or the length is
+ * wrong.
  */
-mr_status mr_token_row_store(const struct mr_plan *plan, const struct mr_slot_view *view,
-                             uint32_t place, const uint8_t *bytes, size_t len, mr_error *error);
+mr_status mr_token_row_store(const struct mr_sample_source *source, const struct mr_plan *plan,
+                             const struct mr_sample_job *job, const struct mr_fetched *fetched,
+                             mr_error *error);
 
 #endif

@@ -73,7 +73,7 @@ static void add_rows(struct mr_test_epoch *e, const mr_batch *part)
 {
     uint32_t n = mr_batch_size(part);
     const mr_array *sample = mr_batch_array_at(part, 0);
-    const mr_array *label = mr_batch_array(part, "label");
+    const mr_array *label = mr_batch_array_at(part, 1); /* or labels */
     const int64_t *index = mr_test_data(part, "index");
     e->indices = grow(e->indices, e->n_samples + n, sizeof *e->indices);
     e->row_digests = grow(e->row_digests, e->n_samples + n, sizeof *e->row_digests);
