@@ -173,7 +173,7 @@ static void errors_name_the_url_without_its_query(void **state)
     rig->fault = MR_TEST_HTTP_SILENT;
     rig->n_faults = 1;
     request.timeout_ms = 100;
-    expect_error(rig, &request, MR_ERR_IO, "timed out after 1");
+    expect_error(rig, &request, MR_ERR_IO, "timed out after ");
     request.url = "http://127.0.0.1:1/x?SECRET";
     expect_error(rig, &request, MR_ERR_IO, "http://127.0.0.1:1/x: ");
     request.url = "file:///etc/passwd";
