@@ -8,6 +8,9 @@
  *   millrace launch --nproc 3 -- \
  *       train_tokens --data "$spec" --out run --resume run/last.ckpt --steps 200
  *
+ * Documents that are packed into rows are another SPEC: tokens:d.bin?window=64&pack=bfd, with the
+ * index d.idx of Megatron-Core beside d.bin.
+ *
  * The model predicts a token from the two before it: scores = U tanh(E[token] + P[one before]) + b.
  * A row's first token, and the first token of a document in it (its position is 0), have no token
  * before them.
@@ -397,7 +400,9 @@ int main(int argc, char **argv)
     static const char doc[] =
         "Train a small language model on rows of tokens.\v"
         "SPEC is one of docs/tokens.md with labels=shifted, its default. The bytes of texts:\n"
-        "  mix:7*(tokens:a?window=64&dtype=u8)|3*(tokens:b?window=64&dtype=u8)\n";
+        "  mix:7*(tokens:a?window=64&dtype=u8)|3*(tokens:b?window=64&dtype=u8)\n"
+        "Documents that share rows, from d.bin and d.idx of Megatron-Core:\n"
+        "  tokens:d.bin?window=64&pack=bfd";
     const struct argp argp = {argp_options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct run run = {.options = {.batch_size = 12,
                                   .steps = 100,

@@ -265,6 +265,48 @@ static void epochs_continue_on_other_numbers_of_ranks(void **state)
     expect_to_continue(spec);
 }
 
+/* Documents of 1 to 30 bytes, as X.bin and X.idx of Megatron-Core. */
+static void write_documents(void)
+{
+    enum { N = 400 };
+    static struct __attribute__((packed)) {
+        char magic[9];
+        uint64_t version;
+        uint8_t dtype; /* u8 */
+        uint64_t n_sequences, n_documents;
+        int32_t lengths[N];
+        int64_t pointers[N], documents[N + 1];
+    } idx = {"MMIDIDX", 1, 1, N, N + 1, {0}, {0}, {0}};
+    uint32_t len = 0;
+
+    for (int i = 0; i < N; i++) {
+        idx.lengths[i] = 1 + i * 7 % 30;
+        idx.pointers[i] = len;
+        idx.documents[i + 1] = i + 1;
+        len += (uint32_t)idx.lengths[i];
+    }
+    write_text("d.bin", 12, len, 3);
+    mr_test_folder_write(training_folder(), "d.idx", &idx, sizeof idx);
+}
+
+/* Rows have padding, whose labels do not count, and the epochs differ in their number of rows. */
+static void packed_documents_continue_on_other_numbers_of_ranks(void **state)
+{
+    char spec[600];
+    int n;
+
+    (void)state;
+    need_gloo();
+    write_documents();
+    snprintf(spec, sizeof spec, "tokens:%s/d.bin?window=%d&pack=bfd&pack_window=50",
+             training_folder(), WINDOW);
+    expect_to_continue(spec);
+    struct step *steps = read_log("whole", &n);
+    for (int i = 0; i < n; i++)
+        assert_in_range(steps[i].n_labels, BATCH, BATCH * WINDOW - 1);
+    free(steps);
+}
+
 /* Rows where documents end: a space stands for the end of one. */
 static void masked_labels_do_not_count(void **state)
 {
@@ -301,6 +343,8 @@ int main(void)
                                         training_teardown),
         cmocka_unit_test_setup_teardown(epochs_continue_on_other_numbers_of_ranks, write_texts,
                                         training_teardown),
+        cmocka_unit_test_setup_teardown(packed_documents_continue_on_other_numbers_of_ranks,
+                                        write_texts, training_teardown),
         cmocka_unit_test_setup_teardown(masked_labels_do_not_count, write_texts, training_teardown),
         cmocka_unit_test_setup_teardown(an_id_beyond_the_vocabulary_ends_the_run, write_texts,
                                         training_teardown),
