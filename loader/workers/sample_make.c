@@ -601,6 +601,8 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
     for (uint32_t i = MR_COLUMN_IMAGE; i < columns->n; i++)
         if (columns->column[i].writer == MR_WRITER_SAMPLE)
             fill_hole(&job->view, i, job->place);
+    if (maker->source.rows)
+        mr_token_row_leave(&maker->control->plan, job);
     mr_sample_fetch_source(maker->job.catalog, job, maker->source_column,
                            atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed));
     if (job->view.erases)

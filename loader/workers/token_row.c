@@ -237,3 +237,13 @@ mr_status mr_token_row_store(const struct mr_sample_source *source, const struct
         mr_sample_fetch_name(source->catalog, job->index, error);
     return status;
 }
+
+void mr_token_row_leave(const struct mr_plan *plan, const struct mr_sample_job *job)
+{
+    int32_t *ends = take_ragged(&job->view, "cu_seqlens", job->place, 2);
+    ends[0] = 0;
+    ends[1] = (int32_t)plan->kind.tokens;
+    *(int32_t *)find_row(&job->view, "max_seqlen", job->place) = ends[1];
+    for (uint32_t i = 0; i < plan->kind.tokens; i++)
+        set_id(plan, mr_slot_row(&job->view, MR_COLUMN_LABEL, job->place), i, MR_LABEL_IGNORED);
+}

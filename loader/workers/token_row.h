@@ -15,4 +15,7 @@ mr_status mr_token_row_store(const struct mr_sample_source *source, const struct
                              const struct mr_sample_job *job, const struct mr_fetched *fetched,
                              mr_error *error);
 
+/* A packed row without a sample, of zeros: one segment of padding, and no labels. */
+void mr_token_row_leave(const struct mr_plan *plan, const struct mr_sample_job *job);
+
 #endif

@@ -436,6 +436,37 @@ static void a_file_that_shrinks_is_damage(void **state)
     write_corpus();
 }
 
+/* Kernels compute all of it, and no loss counts it. */
+static void an_empty_row_is_padding(void **state)
+{
+    (void)state;
+    char path[SPEC];
+    mr_batch *batch;
+    snprintf(path, sizeof path, "%s/x.bin", folder);
+    mr_dataset *dataset = open_packed("bfd", "");
+    assert_int_equal(truncate(path, 0), 0);
+    mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+    options.batch_size = 3;
+    options.num_workers = 1;
+    options.on_error = MR_ON_ERROR_ZERO;
+    mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+    assert_ok(mr_loader_next(loader, MR_FOREVER, &batch), mr_loader_error(loader));
+    for (int64_t r = 0; r < 3; r++) {
+        const struct row row = take_row(batch, r);
+        assert_int_equal(row.n_documents, 0);
+        assert_int_equal(row.n_ends, 2);
+        assert_int_equal(row.ends[0], 0);
+        assert_int_equal(row.ends[1], WINDOW);
+        assert_int_equal(row.max_seqlen, WINDOW);
+        for (int i = 0; i < WINDOW; i++)
+            assert_true(row.labels[i] == IGNORED && row.loss_mask[i] == 0.0f);
+    }
+    mr_batch_release(batch);
+    mr_loader_destroy(loader);
+    mr_dataset_destroy(dataset);
+    write_corpus();
+}
+
 static void what_does_not_go_with_packing_is_named(void **state)
 {
     (void)state;
@@ -473,6 +504,7 @@ int main(void)
         cmocka_unit_test(the_end_of_an_epoch_is_restored),
         cmocka_unit_test(another_packing_does_not_continue),
         cmocka_unit_test(a_file_that_shrinks_is_damage),
+        cmocka_unit_test(an_empty_row_is_padding),
         cmocka_unit_test(what_does_not_go_with_packing_is_named),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
