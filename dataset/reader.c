@@ -267,16 +267,23 @@ uint32_t mr_reader_n_pending(const struct mr_reader *reader)
     return reader->n_pending;
 }
 
-/* Take free requests in turn, so every buffer passes through recycle and can shrink. */
+/* The first free one, so that no more buffers use memory than samples have been in flight. */
 static struct mr_reader_request *take_free_request(struct mr_reader *reader)
 {
     assert(reader->n_busy < reader->options.depth);
-    struct mr_reader_request *request;
-    do {
-        request = &reader->requests[reader->cursor];
-        reader->cursor = (reader->cursor + 1) % reader->options.depth;
-    } while (request->state != MR_READER_FREE);
+    struct mr_reader_request *request = reader->requests;
+    while (request->state != MR_READER_FREE)
+        request++;
     return request;
+}
+
+/* Free requests are looked at in turn, because some may not be taken for long. */
+static void shrink_buffers(struct mr_reader *reader)
+{
+    struct mr_reader_request *request = &reader->requests[reader->cursor];
+    reader->cursor = (reader->cursor + 1) % reader->options.depth;
+    for (uint32_t i = 0; request->state == MR_READER_FREE && i < reader->max_parts; i++)
+        shrink_buffer(reader, &request->parts[i]);
 }
 
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
@@ -355,10 +362,9 @@ void mr_reader_recycle(struct mr_reader *reader, const struct mr_read *read)
     assert(read->buffer < reader->options.depth && request->state == MR_READER_LENT);
     if (reader->options.measures_depth)
         mr_reader_average(&reader->work_ns, mr_clock_now_ns() - reader->lent_ns);
-    for (uint32_t i = 0; i < request->list.n; i++)
-        shrink_buffer(reader, &request->parts[i]);
     request->state = MR_READER_FREE;
     reader->n_busy--;
+    shrink_buffers(reader);
 }
 
 const struct mr_read_part *mr_read_find(const struct mr_read *read, enum mr_purpose purpose)

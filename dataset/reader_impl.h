@@ -69,7 +69,7 @@ struct mr_reader {
     uint32_t max_parts; /* of a sample */
     uint32_t n_busy;
     uint32_t n_pending;
-    uint32_t cursor;   /* where the search for a free request begins */
+    uint32_t cursor;   /* the next request whose buffers may shrink */
     size_t recent_len; /* the longest recent part; decays */
     /* Only with measures_depth. Means of recent samples: from a request to its answer, and from
        reap to recycle */
