@@ -38,7 +38,8 @@ mr_status mr_buckets_check(struct mr_buckets *buckets, mr_error *error)
             return mr_error_set(
                 error, MR_ERR_INVALID, "sample %llu has length %u, which is above max_tokens %llu",
                 (unsigned long long)i, buckets->lengths[i], (unsigned long long)o->max_tokens);
-    const uint64_t words[] = {o->group, o->batch_size, o->multiple, o->max_tokens,
+    const uint64_t words[] = {o->group, o->max_tokens ? o->batch_size : 0, o->multiple,
+                              o->max_tokens,
                               mr_xxh3(buckets->lengths, o->n * sizeof *buckets->lengths)};
     buckets->digest = mr_xxh3(words, sizeof words);
     return MR_OK;

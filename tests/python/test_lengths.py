@@ -125,6 +125,11 @@ def test_a_grouped_order_goes_on_in_mid_epoch(path):
         loader.load_state_dict(state)
         shards.append(next(iter(loader)).index.tolist())
     assert [i for row in zip(*shards) for i in row] == whole[30:60]
+    halves = load(path, batch_size=3, group_by_length=2, seed=2, rank=1, world_size=2)
+    halves.load_state_dict(state)  # the same groups
+    assert next(iter(halves)).index.tolist() == whole[31:36:2]
+    with pytest.raises(mr.Error, match="another batch_size, group_by_length"):
+        load(path, batch_size=3, group_by_length=1, seed=2).load_state_dict(state)
 
 
 def test_export_writes_documents_without_padding(tmp_path):
