@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "dataset/annotations/box_member.h"
+#include "dataset/tokens/token_ids.h"
 #include "packs/pack_job.h"
 #include "transforms/codec_png.h"
 
@@ -74,14 +75,17 @@ static mr_status check_packed(struct worker *w, const struct mr_read *read, stru
 }
 
 /*
- * A record without an encoded image is complete if its length is right; there is nothing to decode.
+ * A record without an encoded image is complete if its length is right; of tokens, if all are ids.
  */
 static mr_status check_file(struct worker *w, const struct mr_read *read, mr_error *error)
 {
     const uint8_t *bytes;
     size_t len;
     mr_status status = mr_read_split(w->job->catalog, read, &bytes, &len, w->label, error);
-    if (status != MR_OK || !w->job->kind->encoded)
+    const struct mr_sample_kind *kind = w->job->kind;
+    if (status == MR_OK && kind->tokens > 0)
+        return mr_token_ids_check(kind, MR_I64, bytes, len / mr_dtype_size(kind->dtype), error);
+    if (status != MR_OK || !kind->encoded)
         return status;
     const struct mr_packed_image image = {.encoding = MR_PACKED_JPEG, .orientation = 1, .len = len};
     return mr_packer_try(w->packer, &image, bytes, error);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Widens token ids and checks them. The check of a whole row is one comparison. */
+/* Makes the arrays of a row from its ids. */
 #include "loader/workers/token_row.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "dataset/tokens/token_ids.h"
 #include "pinned/slot_extra.h"
 
 /* Where the row is written: n elements of the plan's dtype. NULL: no such column. */
@@ -16,68 +15,6 @@ struct row {
     float *loss_mask;
     void *positions;
 };
-
-/*
- * Each converts n ids and returns the largest of them or, if one is negative, a number with bit 63,
- * which is above all limits. Extremes have the type of the file: those of a wider type make the
- * loop five times slower.
- */
-typedef uint64_t convert_fn(const uint8_t *bytes, size_t n, void *out);
-
-#define CONVERT(from, to)                                                                          \
-    static uint64_t from##_to_##to(const uint8_t *bytes, size_t n, void *out)                      \
-    {                                                                                              \
-        to##_t *ids = out;                                                                         \
-        from##_t least = 0, most = 0;                                                              \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            from##_t id;                                                                           \
-            memcpy(&id, bytes + i * sizeof id, sizeof id);                                         \
-            least = id < least ? id : least;                                                       \
-            most = id > most ? id : most;                                                          \
-            ids[i] = (to##_t)id;                                                                   \
-        }                                                                                          \
-        return (uint64_t)least | (uint64_t)most;                                                   \
-    }
-#define CONVERT_FROM(from) CONVERT(from, int32) CONVERT(from, int64)
-CONVERT_FROM(uint8)
-CONVERT_FROM(int8)
-CONVERT_FROM(uint16)
-CONVERT_FROM(int16)
-CONVERT_FROM(uint32)
-CONVERT_FROM(int32)
-CONVERT_FROM(int64)
-
-static convert_fn *find_convert(mr_dtype from, mr_dtype to)
-{
-    bool wide = to == MR_I64;
-    switch (from) {
-    case MR_U8: return wide ? uint8_to_int64 : uint8_to_int32;
-    case MR_I8: return wide ? int8_to_int64 : int8_to_int32;
-    case MR_U16: return wide ? uint16_to_int64 : uint16_to_int32;
-    case MR_I16: return wide ? int16_to_int64 : int16_to_int32;
-    case MR_U32: return wide ? uint32_to_int64 : uint32_to_int32;
-    case MR_I32: return wide ? int32_to_int64 : int32_to_int32;
-    default: return wide ? int64_to_int64 : int64_to_int32;
-    }
-}
-
-/* Name the first id that is not below the limit. */
-static mr_status fail_id(const struct mr_plan *plan, const uint8_t *bytes, size_t n, uint64_t limit,
-                         mr_error *error)
-{
-    convert_fn *convert = find_convert(plan->kind.dtype, MR_I64);
-    const size_t size = mr_dtype_size(plan->kind.dtype);
-    int64_t id = 0;
-    size_t i = 0;
-    while (i < n && convert(bytes + i * size, 1, &id) < limit)
-        i++;
-    if (plan->kind.vocab)
-        return mr_error_set(error, MR_ERR_DAMAGED,
-                            "token %zu is %" PRId64 ", but vocab is %" PRIu32, i, id,
-                            plan->kind.vocab);
-    return mr_error_set(error, MR_ERR_DAMAGED, "token %zu is %" PRId64 ", which is not an id of %s",
-                        i, id, mr_dtype_name(plan->dtype));
-}
 
 static int64_t id_at(const struct mr_plan *plan, const void *ids, size_t i)
 {
@@ -99,7 +36,7 @@ static bool fill(const struct mr_plan *plan, const uint8_t *bytes, size_t n, uin
     n = n < n_row ? n : n_row;
     for (size_t i = n; i < n_row; i++)
         set_id(plan, out, i, padding);
-    return find_convert(plan->kind.dtype, plan->dtype)(bytes, n, out) < limit;
+    return mr_token_ids_converter(plan->kind.dtype, plan->dtype)(bytes, n, out) < limit;
 }
 
 /* n_labels: the row has so many labels, some of which may be ignored; padding follows. */
@@ -210,15 +147,13 @@ static mr_status store(const struct mr_sample_source *source, const struct mr_pl
     if (pieces && (n == 0 || n != count_ids(pieces, n_pieces)))
         return mr_error_set(error, MR_ERR_DAMAGED, "row has %zu tokens instead of %" PRIu64, n,
                             count_ids(pieces, n_pieces));
-    const uint64_t limit = kind->vocab             ? kind->vocab
-                           : plan->dtype == MR_I32 ? (uint64_t)INT32_MAX + 1
-                                                   : (uint64_t)INT64_MAX + 1;
+    const uint64_t limit = mr_token_ids_limit(kind, plan->dtype);
     if (has_length)
         *(int32_t *)mr_slot_row(view, MR_COLUMN_SIZE, place) = (int32_t)row.n;
     if (!fill(plan, bytes, n, limit, kind->pad, row.tokens, row.n) ||
         !fill(plan, bytes + (n - n_labels) * size, n_labels, limit,
               has_length || pieces ? MR_LABEL_IGNORED : 0, row.labels, row.n))
-        return fail_id(plan, bytes, n, limit, error);
+        return mr_token_ids_check(kind, plan->dtype, bytes, n, error);
     if (pieces)
         store_segments(plan, view, place, pieces, n_pieces, &row);
     if (row.loss_mask)

@@ -146,6 +146,25 @@ def test_wrong_keys_are_named(tmp_path, keys, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("keys, words, n", [
+    ("window=4", "x.bin#1 (index 1): token 4 is 8, but vocab is 8", 2),
+    ("window=4&pack=none", "x.bin#3 (index 3): token 0 is 10, but vocab is 8", 4),
+    ("window=4&pack=bfd", "(packed row 2): token 5 is 8, but vocab is 8", 4),
+])
+def test_check_finds_ids_outside_the_vocabulary(tmp_path, keys, words, n):
+    path = write_corpus(tmp_path, [3, 0, 7, 2])
+
+    def check(vocab):
+        return subprocess.run([os.environ["MR_COMMAND"], "check",
+                               f"tokens:{path}?{keys}&vocab={vocab}"], capture_output=True,
+                              text=True, check=False)
+
+    found = check(8)
+    assert words in found.stdout and found.returncode == 1
+    assert f" of {n} samples damaged" in found.stdout
+    assert check(12).returncode == 0
+
+
 def test_a_row_may_have_no_token(tmp_path):
     """float32 gives one row more than there are tokens for; Megatron-Core pads it."""
     window, n = 65797, 255 * 65797
