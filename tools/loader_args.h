@@ -17,7 +17,7 @@ enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
     "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], "          \
     "ranges:FILE, records:FILE,...?bytes=N, tokens:FILE,...?window=T, "                            \
     "tar:SHARD,..., voc:ROOT, coco:IMAGES?annotations=FILE, yolo:LIST, "                           \
-    "pack:DIR, or a directory (required, here or as the argument)"
+    "pack:DIR, mix:W*(SPEC)|W*(SPEC)..., or a directory (required, here or as the argument)"
 
 struct mr_loader_args {
     const char *data;
