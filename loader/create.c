@@ -119,12 +119,18 @@ static uint32_t find_length(const void *catalog, uint64_t document)
     return (uint32_t)mr_catalog_length(catalog, (int64_t)document);
 }
 
+static mr_status check_lengths(const void *catalog, mr_error *error)
+{
+    return mr_catalog_check(catalog, 0, error);
+}
+
 /* NULL if the dataset's documents are not packed. */
 static mr_status make_packing(struct mr_host *host, const mr_dataset *dataset,
                               struct mr_packing **packing_out, mr_error *error)
 {
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
     const struct mr_packing_options options = {.length = find_length,
+                                               .check = check_lengths,
                                                .user = mr_dataset_catalog(dataset),
                                                .n_documents =
                                                    (uint64_t)mr_dataset_n_samples(dataset),

@@ -77,8 +77,9 @@ mr_status mr_length_buckets_make(const mr_dataset *dataset, const mr_loader_opti
                             o->max_tokens != 0 ? "max_tokens" : "group_by_length");
     struct mr_buckets *buckets;
     mr_status status = mr_buckets_create(&options, &buckets, error);
-    if (status == MR_OK && o->lengths)
-        status = read_lengths(o->lengths, buckets, error);
+    if (status == MR_OK)
+        status = o->lengths ? read_lengths(o->lengths, buckets, error)
+                            : mr_catalog_check(mr_dataset_catalog(dataset), 0, error);
     for (uint64_t i = 0; status == MR_OK && !o->lengths && i < options.n; i++)
         buckets->lengths[i] = (uint32_t)mr_catalog_length(mr_dataset_catalog(dataset), (int64_t)i);
     if (status == MR_OK)

@@ -37,9 +37,18 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
     return (n + by - 1) / by;
 }
 
+static mr_status check_lengths(const struct mr_packing_options *options, mr_error *error)
+{
+    return options->check ? options->check(options->user, error) : MR_OK;
+}
+
 mr_status mr_packing_create(const struct mr_packing_options *options,
                             struct mr_packing **packing_out, mr_error *error)
 {
+    *packing_out = NULL;
+    mr_status status = check_lengths(options, error);
+    if (status != MR_OK)
+        return status;
     struct mr_packing *packing = *packing_out = calloc(1, sizeof *packing);
     if (!packing)
         return mr_error_memory(error, sizeof *packing);
@@ -170,7 +179,9 @@ static uint64_t count_tokens(const struct mr_packed_epoch *packed, uint64_t bloc
 
 mr_status mr_packed_epoch_set(struct mr_packed_epoch *packed, uint64_t epoch, mr_error *error)
 {
-    mr_status status = mr_sampler_set_epoch(packed->documents, epoch, error);
+    mr_status status = check_lengths(&packed->packing->options, error);
+    if (status == MR_OK)
+        status = mr_sampler_set_epoch(packed->documents, epoch, error);
     if (status != MR_OK)
         return status;
     packed->starts[0] = 0;
@@ -222,7 +233,8 @@ static uint32_t cut_stream(const struct mr_packed_epoch *packed, uint64_t number
 uint32_t mr_packed_epoch_row(struct mr_packed_epoch *packed, uint64_t number,
                              struct mr_token_piece *pieces_out)
 {
-    if (number >= mr_packed_epoch_n_rows(packed))
+    if (number >= mr_packed_epoch_n_rows(packed) ||
+        check_lengths(&packed->packing->options, NULL) != MR_OK)
         return 0;
     if (!packed->plan)
         return cut_stream(packed, number, pieces_out);

@@ -18,6 +18,8 @@
 struct mr_packing_options {
     /* The tokens of a document, at most INT32_MAX. It must not change. */
     uint32_t (*length)(const void *user, uint64_t document);
+    /* An error: lengths must not be asked for any more. NULL: they always may. */
+    mr_status (*check)(const void *user, mr_error *error);
     const void *user;
     uint64_t n_documents;
     uint32_t pack;   /* an mr_pack, not none */
@@ -29,7 +31,7 @@ struct mr_packing_options {
 /* The same for all epochs; shared by the samplers of a loader's two epochs. */
 struct mr_packing;
 
-/* Counts the tokens of all documents. MR_ERR_INVALID: there is none. */
+/* Counts the tokens of all documents. MR_ERR_INVALID: there is none; the error of `check`. */
 mr_status mr_packing_create(const struct mr_packing_options *options,
                             struct mr_packing **packing_out, mr_error *error);
 struct mr_packing *mr_packing_ref(struct mr_packing *packing);
@@ -47,12 +49,13 @@ struct mr_packed_epoch;
 mr_status mr_packed_epoch_create(struct mr_packing *packing, const mr_sampler_options *sampler,
                                  struct mr_packed_epoch **packed_out, mr_error *error);
 void mr_packed_epoch_destroy(struct mr_packed_epoch *packed); /* NULL does nothing */
-/* Order the documents, and count the rows. MR_ERR_NO_MEMORY: nothing changes. */
+/* Order the documents, and count the rows. The error of `check`, MR_ERR_NO_MEMORY: nothing changes.
+ */
 mr_status mr_packed_epoch_set(struct mr_packed_epoch *packed, uint64_t epoch, mr_error *error);
 uint64_t mr_packed_epoch_n_rows(const struct mr_packed_epoch *packed);
 /*
  * The pieces of a row, mr_packing_most_pieces() at most. It is fast if rows ascend. Returns how
- * many; 0: there is no such row.
+ * many; 0: there is no such row, or `check` has failed.
  */
 uint32_t mr_packed_epoch_row(struct mr_packed_epoch *packed, uint64_t number,
                              struct mr_token_piece *pieces_out);

@@ -3,6 +3,7 @@
  * Packed rows, against what TRL packed (tests/data/make_packing.py), a plain first fit, and the
  * documents themselves: each token once.
  */
+#include "base/error.h"
 #include "sampler/packing.h"
 #include "sampler/packing_plan.h"
 #include "sampler/sampler.h"
@@ -36,9 +37,18 @@ static void draw_lengths(struct documents *documents, uint64_t seed, uint32_t n,
         documents->lengths[i] = (uint32_t)(draw(&seed) % (longest + 1));
 }
 
+static bool lengths_are_gone;
+
+static mr_status check_lengths(const void *user, mr_error *error)
+{
+    (void)user;
+    return lengths_are_gone ? mr_error_set(error, MR_ERR_DAMAGED, "they are gone") : MR_OK;
+}
+
 static uint32_t length_of(const void *user, uint64_t document)
 {
     const struct documents *documents = user;
+    assert_false(lengths_are_gone);
     assert_in_range(document, 0, documents->n - 1);
     return documents->lengths[document];
 }
@@ -288,6 +298,37 @@ static void documents_without_a_token_are_refused(void **state)
     assert_null(packing);
 }
 
+static void lengths_that_are_gone_are_not_asked_for(void **state)
+{
+    static const struct {
+        enum mr_pack pack;
+        uint32_t window;
+    } cases[] = {{MR_PACK_BFD, 10}, {MR_PACK_WRAPPED, 0}};
+    struct documents documents;
+    struct mr_packing *packing;
+    struct mr_token_piece pieces[MOST_ROW];
+    mr_error error;
+    (void)state;
+    draw_lengths(&documents, 5, 100, 20);
+    for (int i = 0; i < 2; i++) {
+        struct mr_packing_options options =
+            options_of(&documents, cases[i].pack, 8, cases[i].window);
+        options.check = check_lengths;
+        struct mr_packed_epoch *packed = pack(&options, &in_order);
+        uint64_t n_rows = mr_packed_epoch_n_rows(packed);
+        lengths_are_gone = true;
+        assert_int_equal(mr_packed_epoch_row(packed, 0, pieces), 0);
+        assert_error(mr_packed_epoch_set(packed, 1, &error), MR_ERR_DAMAGED, &error, "are gone");
+        assert_error(mr_packing_create(&options, &packing, &error), MR_ERR_DAMAGED, &error,
+                     "are gone");
+        assert_null(packing);
+        lengths_are_gone = false;
+        assert_true(mr_packed_epoch_row(packed, 0, pieces) > 0);
+        assert_int_equal(mr_packed_epoch_n_rows(packed), n_rows);
+        mr_packed_epoch_destroy(packed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +338,7 @@ int main(void)
         cmocka_unit_test(windows_follow_the_order_of_the_epoch),
         cmocka_unit_test(a_document_may_be_far_longer_than_a_row),
         cmocka_unit_test(documents_without_a_token_are_refused),
+        cmocka_unit_test(lengths_that_are_gone_are_not_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -436,6 +436,33 @@ static void a_file_that_shrinks_is_damage(void **state)
     write_corpus();
 }
 
+/* The program itself looks at the lengths of documents. */
+static void an_index_that_shrinks_is_damage(void **state)
+{
+    (void)state;
+    char path[SPEC];
+    snprintf(path, sizeof path, "%s/x.idx", folder);
+    for (int i = 0; i < N_PACKS; i++) {
+        mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+        mr_dataset *dataset = open_packed(packs[i], "");
+        mr_loader *loader, *late;
+        mr_error error;
+        options.num_workers = MR_NO_WORKERS;
+        options.n_epochs = 1; /* no thread plans another one meanwhile */
+        loader = mr_test_loader(dataset, NULL, &options);
+        struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
+        mr_test_epoch_free(&epoch);
+        assert_int_equal(truncate(path, 0), 0);
+        assert_int_equal(mr_loader_set_epoch(loader, 5), MR_ERR_DAMAGED);
+        assert_words(mr_loader_error(loader)->text, "the .idx of the tokens shrank");
+        assert_int_equal(mr_loader_create(dataset, NULL, &options, &late, &error), MR_ERR_DAMAGED);
+        assert_words(error.text, "the .idx of the tokens shrank");
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+        write_corpus();
+    }
+}
+
 /* Kernels compute all of it, and no loss counts it. */
 static void an_empty_row_is_padding(void **state)
 {
@@ -504,6 +531,7 @@ int main(void)
         cmocka_unit_test(the_end_of_an_epoch_is_restored),
         cmocka_unit_test(another_packing_does_not_continue),
         cmocka_unit_test(a_file_that_shrinks_is_damage),
+        cmocka_unit_test(an_index_that_shrinks_is_damage),
         cmocka_unit_test(an_empty_row_is_padding),
         cmocka_unit_test(what_does_not_go_with_packing_is_named),
     };
