@@ -82,7 +82,7 @@ static void row_name(const struct mr_catalog *catalog, int64_t index, char *name
     mr_catalog_region_name(catalog, index, 0, suffix, name_out, size);
 }
 
-/* The index of a packed row is its number in the epoch. */
+/* If documents are packed, it is the index of a row to a loader, and of a document to others. */
 static void describe_row(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
                          char which_out[MR_CATALOG_DESCRIPTION])
 {
@@ -94,7 +94,7 @@ static void describe_row(const struct mr_catalog *catalog, int64_t index, const 
     else
         row_name(catalog, index, name, sizeof name);
     snprintf(which_out, MR_CATALOG_DESCRIPTION, "%s (%s %" PRId64 ")", name,
-             is_packed ? "packed row" : "index", index);
+             is_packed ? "packed, index" : "index", index);
 }
 
 const struct mr_catalog_ops mr_catalog_sequences_ops = {

@@ -149,7 +149,7 @@ def test_wrong_keys_are_named(tmp_path, keys, words):
 @pytest.mark.parametrize("keys, words, n", [
     ("window=4", "x.bin#1 (index 1): token 4 is 8, but vocab is 8", 2),
     ("window=4&pack=none", "x.bin#3 (index 3): token 0 is 10, but vocab is 8", 4),
-    ("window=4&pack=bfd", "(packed row 2): token 5 is 8, but vocab is 8", 4),
+    ("window=4&pack=bfd", "x.bin (packed, index 2): token 5 is 8, but vocab is 8", 4),
 ])
 def test_check_finds_ids_outside_the_vocabulary(tmp_path, keys, words, n):
     path = write_corpus(tmp_path, [3, 0, 7, 2])

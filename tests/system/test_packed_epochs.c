@@ -422,7 +422,7 @@ static void a_file_that_shrinks_is_damage(void **state)
         mr_loader *loader = mr_test_loader(dataset, NULL, &options);
         struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
         if (on_error == MR_ON_ERROR_FAIL) {
-            assert_words(epoch.first_error.text, "x.bin (packed row 10): file ends at byte");
+            assert_words(epoch.first_error.text, "x.bin (packed, index 10): file ends at byte");
             assert_int_equal(epoch.n_samples, 10);
         } else {
             assert_int_equal(epoch.n_valid, 10);
