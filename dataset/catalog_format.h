@@ -12,7 +12,7 @@
 #include "base/sample_kind.h"
 
 #define MR_CATALOG_MAGIC 0x31656c6261546d72u /* "rmTable1" */
-#define MR_CATALOG_VERSION 1u
+#define MR_CATALOG_VERSION 2u
 /*
  * The index stores the start of every 16th name; the others are found by walking from there. This
  * costs half a byte per name instead of eight.

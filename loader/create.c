@@ -177,8 +177,12 @@ static mr_status make_sampler(struct mr_host *host, mr_dataset *dataset, const s
         status = mr_length_buckets_make(dataset, o, &parts.buckets, error);
     if (status == MR_OK)
         status = make_packing(host, dataset, &parts.packing, error);
+    parts.begins = host->has_next_epoch; /* which then counts all rows */
     if (status == MR_OK)
         status = mr_sampler_create_with(&host->sampler_options, &parts, &host->sampler, error);
+    if (status == MR_OK && mr_sampler_is_begun(host->sampler) &&
+        mr_sampler_steps(host->sampler, o->batch_size, o->drop_last) == 0)
+        status = mr_sampler_set_epoch(host->sampler, o->epoch, error);
     mr_groups_unref(parts.groups);
     mr_mixture_unref(parts.mixture);
     mr_buckets_unref(parts.buckets);
@@ -551,7 +555,7 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
         status = mr_trace_create(host->options.trace, &host->trace, error);
     host->options.trace = mr_trace_path(host->trace);
     if (status == MR_OK && host->pieces) /* an index is the number of a row */
-        n_samples = (int64_t)mr_packing_most_rows(mr_sampler_packing(host->sampler));
+        n_samples = (int64_t)mr_packing_most_rows(mr_sampler_get_parts(host->sampler)->packing);
     if (status == MR_OK)
         status = make_slab(host, plans, mixed, n_views, n_samples, error);
     free(plans);
@@ -632,6 +636,8 @@ void mr_loader_destroy(mr_loader *loader)
     mr_batch_retry_deferred(host);
     pthread_mutex_lock(&host->lock);
     host->closed = true;
+    if (host->sampler)
+        mr_packing_stop(mr_sampler_get_parts(host->sampler)->packing);
     pthread_cond_broadcast(&host->next_epoch_changed);
     pthread_cond_signal(&host->freeing_wanted);
     pthread_mutex_unlock(&host->lock);

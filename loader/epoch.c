@@ -15,22 +15,26 @@ static bool may_work_ahead(const struct mr_host *host)
            (n == 0 || host->epoch + 1 < host->options.epoch + n);
 }
 
-/* Wait until the next epoch's thread has finished with `next_sampler`. */
+/* Wait until the next epoch's thread has finished with `next_sampler`, and let it rest. */
 static void await_next_sampler(struct mr_host *host)
 {
-    if (host->next_epoch_state == MR_NEXT_EPOCH_WANTED)
-        host->next_epoch_state = MR_NEXT_EPOCH_NONE;
+    host->next_epoch_rests = true;
     while (host->next_epoch_state == MR_NEXT_EPOCH_WORKING)
         pthread_cond_wait(&host->next_epoch_changed, &host->lock);
+    host->next_epoch_rests = false;
+    if (host->next_epoch_state == MR_NEXT_EPOCH_WANTED)
+        host->next_epoch_state = MR_NEXT_EPOCH_NONE;
 }
 
+/* Or first the whole order of the present epoch, if that is only begun. */
 static void request_next_epoch(struct mr_host *host)
 {
+    const bool is_begun = mr_sampler_is_begun(host->sampler);
     host->next_epoch_state = MR_NEXT_EPOCH_NONE;
-    if (!may_work_ahead(host))
+    if (!is_begun && !may_work_ahead(host))
         return;
     host->next_epoch_state = MR_NEXT_EPOCH_WANTED;
-    host->next_epoch = host->epoch + 1;
+    host->next_epoch = is_begun ? host->epoch : host->epoch + 1;
     pthread_cond_broadcast(&host->next_epoch_changed);
 }
 
@@ -64,7 +68,7 @@ static mr_status take_sampler(struct mr_host *host, const struct mr_epoch_start 
 /* A saved position may have changed what follows in a mixture. */
 static bool changes_mixture(const struct mr_host *host, const struct mr_epoch_start *start)
 {
-    return start->restored && mr_sampler_mixture(host->sampler);
+    return start->restored && mr_sampler_get_parts(host->sampler)->mixture;
 }
 
 /* Is the loader at just this start, with nothing returned yet? */
@@ -119,6 +123,23 @@ void mr_epoch_open(struct mr_host *host)
     mr_host_publish(host);
 }
 
+void mr_epoch_await_rows(struct mr_host *host)
+{
+    while (mr_sampler_is_begun(host->sampler) && !host->closed && !host->fatal.status)
+        pthread_cond_wait(&host->next_epoch_changed, &host->lock);
+}
+
+/* The present epoch, which was begun, has its whole order. */
+static void complete_epoch(struct mr_host *host)
+{
+    mr_sampler *begun = host->sampler;
+    host->sampler = host->next_sampler;
+    host->next_sampler = begun;
+    host->n_batches =
+        mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
+    request_next_epoch(host);
+}
+
 /*
  * Make one order without the lock; nothing else changes either sampler while the state is WORKING.
  */
@@ -135,15 +156,23 @@ static void make_next_epoch(struct mr_host *host)
     host->next_epoch_state =
         /* if it failed, set_epoch() tries again and reports the error */
         status == MR_OK ? MR_NEXT_EPOCH_READY : MR_NEXT_EPOCH_FAILED;
+    if (epoch == host->epoch && status == MR_OK)
+        complete_epoch(host);
+    else if (epoch == host->epoch && !host->fatal.status)
+        host->fatal = error; /* the rest of this epoch cannot be made */
     pthread_cond_broadcast(&host->next_epoch_changed);
     mr_host_publish(host);
+    if (epoch == host->epoch) { /* that may have been the end */
+        mr_host_update_fd(host);
+        mr_control_wake_host(&host->shared);
+    }
 }
 
 void mr_epoch_make_next(struct mr_host *host)
 {
     pthread_mutex_lock(&host->lock);
     while (!host->closed) {
-        if (host->next_epoch_state == MR_NEXT_EPOCH_WANTED)
+        if (host->next_epoch_state == MR_NEXT_EPOCH_WANTED && !host->next_epoch_rests)
             make_next_epoch(host);
         else
             pthread_cond_wait(&host->next_epoch_changed, &host->lock);

@@ -21,6 +21,12 @@ struct mr_epoch_start {
 mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start, mr_error *error);
 
 /*
+ * With the lock held: wait until all rows of the present epoch are counted, if documents are
+ * packed. It releases the lock meanwhile.
+ */
+void mr_epoch_await_rows(struct mr_host *host);
+
+/*
  * A thread's function: makes the order of the next epoch whenever it is requested, until the host
  * is closed.
  */

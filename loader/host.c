@@ -381,6 +381,8 @@ enum mr_answer mr_host_answer(struct mr_host *host, enum mr_head_is how)
 {
     if (host->canceled)
         return MR_ANSWER_CANCELED;
+    if (host->n_returned >= host->n_batches && mr_sampler_is_begun(host->sampler))
+        return host->fatal.status ? MR_ANSWER_FATAL : MR_ANSWER_NONE;
     if (host->n_returned >= host->n_batches)
         return MR_ANSWER_END;
     if (host->fatal.status == MR_ERR_DEVICE) /* issued copies may never arrive */

@@ -176,6 +176,7 @@ struct mr_host {
     /* a thread makes the next epoch's order, so workers continue past the end of an epoch */
     bool has_next_epoch;
     enum mr_next_epoch next_epoch_state;
+    bool next_epoch_rests; /* somebody waits for the thread, which begins nothing else */
     pthread_cond_t next_epoch_changed;
     uint64_t next_epoch;
     bool own_order; /* the caller gave the present epoch's order */

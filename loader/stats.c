@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/public_struct.h"
 #include "dataset/dataset.h"
+#include "loader/epoch.h"
 #include "loader/loader.h"
 
 /*
@@ -29,6 +30,8 @@ uint64_t mr_loader_n_batches(const mr_loader *loader)
     if (!loader)
         return 0;
     bool locked = lock_host(loader);
+    if (locked)
+        mr_epoch_await_rows(loader->host);
     uint64_t n = loader->host->n_batches;
     unlock_host(loader, locked);
     return n;
@@ -40,6 +43,8 @@ int64_t mr_loader_n_samples(const mr_loader *loader)
         return 0;
     const mr_loader_options *o = &loader->host->options;
     bool locked = lock_host(loader);
+    if (locked)
+        mr_epoch_await_rows(loader->host);
     int64_t n = mr_sampler_length(loader->host->sampler);
     unlock_host(loader, locked);
     return o->drop_last ? n - n % o->batch_size : n;

@@ -13,10 +13,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { BLOCK = 64 };
+enum { BLOCK = 64, FIRST_DOCUMENTS = 1 << 16 };
 
 struct mr_packing {
     _Atomic uint32_t n_refs;
+    _Atomic bool stopped;
     struct mr_packing_options options;
     uint64_t n_tokens;
     uint64_t most_rows;
@@ -28,6 +29,7 @@ struct mr_packed_epoch {
     struct mr_packing *packing;
     mr_sampler *documents; /* their order, of all ranks */
     uint64_t *starts;      /* rows before each window, or tokens before each block; then all */
+    uint64_t n_counted;    /* windows or blocks with their starts */
     uint64_t planned;      /* the window of the plan */
     struct mr_packing_plan *plan; /* NULL: all documents are one window */
 };
@@ -80,6 +82,12 @@ void mr_packing_unref(struct mr_packing *packing)
 {
     if (packing && atomic_fetch_sub_explicit(&packing->n_refs, 1, memory_order_acq_rel) == 1)
         free(packing);
+}
+
+void mr_packing_stop(struct mr_packing *packing)
+{
+    if (packing)
+        atomic_store_explicit(&packing->stopped, true, memory_order_relaxed);
 }
 
 uint64_t mr_packing_most_rows(const struct mr_packing *packing)
@@ -177,31 +185,44 @@ static uint64_t count_tokens(const struct mr_packed_epoch *packed, uint64_t bloc
     return n;
 }
 
-mr_status mr_packed_epoch_set(struct mr_packed_epoch *packed, uint64_t epoch, mr_error *error)
+mr_status mr_packed_epoch_set(struct mr_packed_epoch *packed, uint64_t epoch, bool begins,
+                              mr_error *error)
 {
-    mr_status status = check_lengths(&packed->packing->options, error);
+    const struct mr_packing *packing = packed->packing;
+    const uint64_t n_first = divide_up(FIRST_DOCUMENTS, packing->step);
+    mr_status status = check_lengths(&packing->options, error);
     if (status == MR_OK)
         status = mr_sampler_set_epoch(packed->documents, epoch, error);
     if (status != MR_OK)
         return status;
+    packed->n_counted = begins && n_first < packing->n_steps ? n_first : packing->n_steps;
     packed->starts[0] = 0;
-    for (uint64_t i = 0; i < packed->packing->n_steps; i++)
+    for (uint64_t i = 0; i < packed->n_counted; i++) {
+        if (atomic_load_explicit(&packing->stopped, memory_order_relaxed))
+            return mr_error_set(error, MR_ERR_CANCELED, "the rows are no longer counted");
         packed->starts[i + 1] =
             packed->starts[i] + (packed->plan ? plan_window(packed, i) : count_tokens(packed, i));
+    }
     return MR_OK;
+}
+
+bool mr_packed_epoch_is_begun(const struct mr_packed_epoch *packed)
+{
+    return packed->n_counted < packed->packing->n_steps;
 }
 
 uint64_t mr_packed_epoch_n_rows(const struct mr_packed_epoch *packed)
 {
-    const struct mr_packing *packing = packed->packing;
-    uint64_t all = packed->starts[packing->n_steps];
-    return packed->plan ? all : divide_up(all, packing->options.row);
+    const uint64_t all = packed->starts[packed->n_counted], row = packed->packing->options.row;
+    if (packed->plan)
+        return all;
+    return mr_packed_epoch_is_begun(packed) ? all / row : divide_up(all, row);
 }
 
 /* The last window or block that begins at or before this row or token. */
 static uint64_t find_step(const struct mr_packed_epoch *packed, uint64_t at)
 {
-    uint64_t low = 0, high = packed->packing->n_steps; /* starts[low] <= at < starts[high] */
+    uint64_t low = 0, high = packed->n_counted; /* starts[low] <= at < starts[high] */
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         *(packed->starts[middle] <= at ? &low : &high) = middle;

@@ -36,6 +36,8 @@ mr_status mr_packing_create(const struct mr_packing_options *options,
                             struct mr_packing **packing_out, mr_error *error);
 struct mr_packing *mr_packing_ref(struct mr_packing *packing);
 void mr_packing_unref(struct mr_packing *packing); /* NULL does nothing */
+/* End the counting of rows, now and later. Threads: any. NULL does nothing. */
+void mr_packing_stop(struct mr_packing *packing);
 
 /* No epoch has more rows, and no row more pieces. */
 uint64_t mr_packing_most_rows(const struct mr_packing *packing);
@@ -49,9 +51,15 @@ struct mr_packed_epoch;
 mr_status mr_packed_epoch_create(struct mr_packing *packing, const mr_sampler_options *sampler,
                                  struct mr_packed_epoch **packed_out, mr_error *error);
 void mr_packed_epoch_destroy(struct mr_packed_epoch *packed); /* NULL does nothing */
-/* Order the documents, and count the rows. The error of `check`, MR_ERR_NO_MEMORY: nothing changes.
+/*
+ * Order the documents, and count the rows; if begins is set and there are many, only the first
+ * ones, and the others do not exist yet. The error of `check`, MR_ERR_NO_MEMORY: nothing changes.
+ * MR_ERR_CANCELED: after mr_packing_stop().
  */
-mr_status mr_packed_epoch_set(struct mr_packed_epoch *packed, uint64_t epoch, mr_error *error);
+mr_status mr_packed_epoch_set(struct mr_packed_epoch *packed, uint64_t epoch, bool begins,
+                              mr_error *error);
+/* Are rows left that were not counted? */
+bool mr_packed_epoch_is_begun(const struct mr_packed_epoch *packed);
 uint64_t mr_packed_epoch_n_rows(const struct mr_packed_epoch *packed);
 /*
  * The pieces of a row, mr_packing_most_pieces() at most. It is fast if rows ascend. Returns how

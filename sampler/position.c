@@ -57,15 +57,15 @@ size_t mr_position_size(uint32_t n_sources)
 static uint32_t make_flags(const mr_sampler *sampler, bool drop_last, bool ended)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    const struct mr_mixture *mixture = mr_sampler_mixture(sampler);
+    const struct mr_sampler_parts *parts = mr_sampler_get_parts(sampler);
+    const struct mr_mixture *mixture = parts->mixture;
     return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
            (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT |
            (ended ? ENDED : 0u) | (options->weights || options->weight_values ? WEIGHTS : 0u) |
-           (options->no_replacement ? NO_REPLACEMENT : 0u) |
-           (mr_sampler_has_groups(sampler) ? GROUPS : 0u) |
-           (mr_sampler_has_buckets(sampler) ? BUCKETS : 0u) | (mixture ? MIXTURE : 0u) |
+           (options->no_replacement ? NO_REPLACEMENT : 0u) | (parts->groups ? GROUPS : 0u) |
+           (parts->buckets ? BUCKETS : 0u) | (mixture ? MIXTURE : 0u) |
            (mixture && mr_mixture_is_megatron(mixture) ? MEGATRON : 0u) |
-           (mr_sampler_packing(sampler) ? PACKED : 0u) |
+           (parts->packing ? PACKED : 0u) |
            (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
            options->repeat << REPEAT_SHIFT;
 }
@@ -86,7 +86,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
     bool ended = batches >= steps;
     uint64_t used = (ended ? steps : batches) * units_of_step(sampler, batch_size);
     uint64_t length = mr_sampler_order_length(sampler);
-    struct mr_mixture *mixture = mr_sampler_mixture(sampler);
+    struct mr_mixture *mixture = mr_sampler_get_parts(sampler)->mixture;
     uint32_t n_sources = mixture ? mr_mixture_n_sources(mixture) : 0;
     *position_out = (struct mr_position){
         .magic = MR_POSITION_MAGIC,
@@ -221,7 +221,7 @@ static mr_status compare_options(const struct mr_position *position, const mr_sa
                                  bool drop_last, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    bool is_mixed = (position->flags & MIXTURE) || mr_sampler_mixture(sampler);
+    bool is_mixed = (position->flags & MIXTURE) || mr_sampler_get_parts(sampler)->mixture;
     if (position->n_samples != (uint64_t)options->n_samples && !is_mixed)
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with %" PRIu64
@@ -249,6 +249,7 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
                               uint64_t *batches_out, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
+    const struct mr_sampler_parts *parts = mr_sampler_get_parts(sampler);
     union any_position any;
     mr_status status = load_position(bytes, len, &any, error);
     const struct mr_position position = any.position;
@@ -259,18 +260,18 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
     if (position.digest != mr_sampler_digest(sampler))
         return mr_error_set(
             error, MR_ERR_INVALID,
-            mr_sampler_packing(sampler)
+            parts->packing
                 ? "the position was saved with another pack, window or pack_window, or with other "
                   "documents"
-            : mr_sampler_has_groups(sampler)
+            : parts->groups
                 ? "the position was saved with other groups of samples than this loader's"
-            : mr_sampler_has_buckets(sampler)
+            : parts->buckets
                 ? "the position was saved with other lengths, or another batch_size, "
                   "group_by_length, max_tokens or batch_multiple than this loader's"
                 : "the position was saved with other weights or another n_draws than this "
                   "loader's");
     bool ended = (position.flags & ENDED) != 0;
-    if (!ended && mr_sampler_has_groups(sampler) &&
+    if (!ended && parts->groups &&
         (position.world_size != options->world_size || position.batch_size != batch_size))
         return mr_error_set(error, MR_ERR_INVALID,
                             "the position was saved with world_size %u and batch_size %u, this "
@@ -291,7 +292,7 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
             "%" PRIu64
             " samples were used, which is not a multiple of world_size %u x batch_size %u",
             position.used[0], options->world_size, batch_size);
-    struct mr_mixture *mixture = mr_sampler_mixture(sampler);
+    struct mr_mixture *mixture = parts->mixture;
     if (mixture) {
         ended = ended || position.used[0] >= mr_mixture_length(mixture);
         status = restore_mixture(&any.position, mixture, ended,
@@ -300,7 +301,7 @@ mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *s
             return status;
     }
     *epoch_out = position.epoch;
-    *batches_out = ended && (cuts || mr_sampler_packing(sampler))
+    *batches_out = ended && (cuts || parts->packing)
                        ? UINT64_MAX /* another epoch has another number of batches */
                    : ended ? mr_sampler_own_steps(sampler, batch_size, drop_last)
                            : position.used[0] / step;

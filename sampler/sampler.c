@@ -295,7 +295,7 @@ static mr_status cut_batches(const mr_sampler *sampler, struct order *order, mr_
 /* The rows are numbered in their order. */
 static mr_status pack_rows(mr_sampler *sampler, uint64_t epoch, mr_error *error)
 {
-    mr_status status = mr_packed_epoch_set(sampler->packed, epoch, error);
+    mr_status status = mr_packed_epoch_set(sampler->packed, epoch, sampler->parts.begins, error);
     if (status == MR_OK)
         sampler->options.n_draws = mr_packed_epoch_n_rows(sampler->packed);
     return status;
@@ -374,8 +374,10 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
     mr_status status = weights ? allocate_drawn(sampler, error) : MR_OK;
     if (status == MR_OK && parts->packing)
         status = mr_packed_epoch_create(parts->packing, options, &sampler->packed, error);
+    sampler->parts.begins = parts->begins;
     if (status == MR_OK)
         status = build_order(sampler, options->epoch, error);
+    sampler->parts.begins = false;
     if (status == MR_OK)
         *sampler_out = sampler;
     else
@@ -456,7 +458,7 @@ mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *er
 {
     if (!sampler)
         return mr_error_set(error, MR_ERR_INVALID, "sampler is NULL");
-    if (epoch == sampler->options.epoch && !sampler->has_own_order)
+    if (epoch == sampler->options.epoch && !sampler->has_own_order && !mr_sampler_is_begun(sampler))
         return MR_OK;
     return build_order(sampler, epoch, error);
 }
@@ -523,14 +525,9 @@ bool mr_sampler_has_order(const mr_sampler *sampler)
     return sampler->has_own_order;
 }
 
-bool mr_sampler_has_groups(const mr_sampler *sampler)
+const struct mr_sampler_parts *mr_sampler_get_parts(const mr_sampler *sampler)
 {
-    return sampler->parts.groups != NULL;
-}
-
-bool mr_sampler_has_buckets(const mr_sampler *sampler)
-{
-    return sampler->parts.buckets != NULL;
+    return &sampler->parts;
 }
 
 bool mr_sampler_cuts_batches(const mr_sampler *sampler)
@@ -538,14 +535,9 @@ bool mr_sampler_cuts_batches(const mr_sampler *sampler)
     return sampler->parts.buckets && sampler->parts.buckets->options.max_tokens > 0;
 }
 
-struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler)
+bool mr_sampler_is_begun(const mr_sampler *sampler)
 {
-    return sampler->parts.mixture;
-}
-
-struct mr_packing *mr_sampler_packing(const mr_sampler *sampler)
-{
-    return sampler->parts.packing;
+    return sampler->packed && mr_packed_epoch_is_begun(sampler->packed);
 }
 
 uint32_t mr_sampler_pieces(mr_sampler *sampler, int64_t row, struct mr_token_piece *pieces_out)
@@ -651,6 +643,9 @@ uint64_t mr_sampler_own_steps(const mr_sampler *sampler, uint32_t batch_size, bo
 {
     if (sampler->ends)
         return sampler->n_batches;
+    if (mr_sampler_is_begun(sampler))
+        return order_length(&sampler->options) /
+               ((uint64_t)batch_size * sampler->options.world_size);
     return count_steps(shard_length(&sampler->options, 0), batch_size,
                        drop_last || sampler->parts.groups);
 }

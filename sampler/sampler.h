@@ -38,21 +38,23 @@ struct mr_sampler_parts {
      * the other parts, repeat and weights.
      */
     struct mr_packing *packing;
+    /* Only the first packed rows are counted (mr_sampler_is_begun()), so it is made soon. */
+    bool begins;
 };
 
 /* mr_sampler_create() of an order with these parts. */
 mr_status mr_sampler_create_with(const mr_sampler_options *options,
                                  const struct mr_sampler_parts *parts, mr_sampler **sampler_out,
                                  mr_error *error);
-bool mr_sampler_has_groups(const mr_sampler *sampler);
-bool mr_sampler_has_buckets(const mr_sampler *sampler);
+/* What the order has. Ownership: the sampler's. */
+const struct mr_sampler_parts *mr_sampler_get_parts(const mr_sampler *sampler);
 /* True: batches have up to max_tokens, and are the units of a position. */
 bool mr_sampler_cuts_batches(const mr_sampler *sampler);
-/* NULL: the order is not that of a mixture. */
-struct mr_mixture *mr_sampler_mixture(const mr_sampler *sampler);
-
-/* NULL: the order is not that of packed rows. */
-struct mr_packing *mr_sampler_packing(const mr_sampler *sampler);
+/*
+ * Are packed rows left that were not counted? Then the steps are whole batches, and fewer than the
+ * epoch has. mr_sampler_set_epoch() and mr_sampler_create_like() count all.
+ */
+bool mr_sampler_is_begun(const mr_sampler *sampler);
 /* mr_packed_epoch_row() of a row of the present epoch. Threads: one at a time. */
 uint32_t mr_sampler_pieces(mr_sampler *sampler, int64_t row, struct mr_token_piece *pieces_out);
 

@@ -420,7 +420,10 @@ MR_API mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch,
  */
 MR_API void mr_loader_cancel(mr_loader *loader);
 
-/** Number of batches, and of this rank's samples, in the current epoch. */
+/**
+ * Number of batches, and of this rank's samples, in the current epoch. Blocks while packed
+ * documents of this epoch are still counted.
+ */
 MR_API uint64_t mr_loader_n_batches(const mr_loader *loader);
 MR_API int64_t mr_loader_n_samples(const mr_loader *loader);
 /**

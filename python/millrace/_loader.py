@@ -192,15 +192,18 @@ class Loader:
         self._taken += status == _abi.OK or status in _IN_PLACE_OF_A_BATCH
         if status != _abi.OK:
             self._fail(status)
-        if lib.mr_loader_n_lent(self._handle) > self._most_lent():
+        if self._lends_too_many():
             lease = self._copy_out(lease)
         return Batch(lease)
 
-    def _most_lent(self) -> int:
-        """If more batches are lent, the next one is copied. Workers need two slots to run without a
-        pause. One is enough for an epoch of one batch, and without workers."""
+    def _lends_too_many(self) -> bool:
+        """If so, the next batch is copied. Workers need two slots to run without a pause. One is
+        enough for an epoch of one batch, and without workers."""
+        lent, least = lib.mr_loader_n_lent(self._handle), min(2, self._n_slots - 1)
+        if lent <= max(self._n_slots - 2, least):  # the number of batches may not be known yet
+            return False
         free = min(2, lib.mr_loader_n_batches(self._handle)) if self._has_workers else 1
-        return max(self._n_slots - free, min(2, self._n_slots - 1))
+        return lent > max(self._n_slots - free, least)
 
     def _copy_out(self, lease: Lease) -> Lease:
         """A lease of a copy of the batch, or the same lease for a batch on a GPU or of several

@@ -60,7 +60,7 @@ static uint32_t batch_of(const mr_sampler *sampler)
 
 static void save(const mr_sampler *sampler, uint64_t batches, struct saved *out)
 {
-    out->len = mr_position_size(mr_mixture_n_sources(mr_sampler_mixture(sampler)));
+    out->len = mr_position_size(mr_mixture_n_sources(mr_sampler_get_parts(sampler)->mixture));
     mr_position_save(sampler, batch_of(sampler), false, batches, &out->position);
     assert_int_equal(out->position.len, out->len);
 }

@@ -72,7 +72,7 @@ static struct mr_packed_epoch *pack(const struct mr_packing_options *options,
     mr_error error;
     assert_ok(mr_packing_create(options, &packing, &error), &error);
     assert_ok(mr_packed_epoch_create(packing, sampler, &packed, &error), &error);
-    assert_ok(mr_packed_epoch_set(packed, sampler->epoch, &error), &error);
+    assert_ok(mr_packed_epoch_set(packed, sampler->epoch, false, &error), &error);
     assert_true(mr_packed_epoch_n_rows(packed) <= mr_packing_most_rows(packing));
     mr_packing_unref(packing);
     return packed;
@@ -244,7 +244,7 @@ static void windows_follow_the_order_of_the_epoch(void **state)
         assert_ok(mr_sampler_create(&sampler, &order, &error), &error);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             static uint32_t left[MOST], window_of[MOST];
-            assert_ok(mr_packed_epoch_set(packed, epoch, &error), &error);
+            assert_ok(mr_packed_epoch_set(packed, epoch, false, &error), &error);
             assert_ok(mr_sampler_set_epoch(order, epoch, &error), &error);
             for (uint32_t i = 0; i < documents.n; i++)
                 window_of[mr_sampler_at(order, i)] = i / 100;
@@ -286,6 +286,56 @@ static void a_document_may_be_far_longer_than_a_row(void **state)
     }
 }
 
+static uint32_t length_of_many(const void *user, uint64_t document)
+{
+    (void)user;
+    return (uint32_t)(document * 7 % 6);
+}
+
+/* The first rows are those of the whole order, and the steps are whole batches of them. */
+static void a_begun_order_has_the_first_rows(void **state)
+{
+    static const uint32_t windows[] = {0, 1000, 50000};
+    struct mr_token_piece begun_pieces[64], pieces[64];
+    mr_error error;
+    (void)state;
+    for (int w = 0; w < 3; w++) {
+        const struct mr_packing_options options = {.length = length_of_many,
+                                                   .n_documents = 200000,
+                                                   .pack = MR_PACK_WRAPPED,
+                                                   .row = 64,
+                                                   .window = windows[w]};
+        const mr_sampler_options sampler = {.struct_size = sizeof sampler,
+                                            .n_samples = 200000,
+                                            .world_size = 2,
+                                            .rank = 1,
+                                            .tail = MR_TAIL_PAD};
+        struct mr_sampler_parts parts = {.begins = true};
+        mr_sampler *begun, *whole;
+        assert_ok(mr_packing_create(&options, &parts.packing, &error), &error);
+        assert_ok(mr_sampler_create_with(&sampler, &parts, &begun, &error), &error);
+        assert_true(mr_sampler_is_begun(begun));
+        assert_ok(mr_sampler_create_like(begun, 0, &whole, &error), &error);
+        assert_false(mr_sampler_is_begun(whole));
+        uint64_t n = mr_sampler_steps(begun, 10, false);
+        assert_true(n > 0 && n < mr_sampler_steps(whole, 10, false) / 2);
+        for (int64_t p = 0; p < (int64_t)n * 10; p++) {
+            int64_t row = mr_sampler_at(whole, p);
+            assert_int_equal(mr_sampler_at(begun, p), row);
+            uint32_t n_pieces = mr_sampler_pieces(whole, row, pieces);
+            assert_int_equal(mr_sampler_pieces(begun, row, begun_pieces), n_pieces);
+            assert_memory_equal(begun_pieces, pieces, n_pieces * sizeof *pieces);
+        }
+        assert_ok(mr_sampler_set_epoch(begun, 0, &error), &error);
+        assert_int_equal(mr_sampler_length(begun), mr_sampler_length(whole));
+        mr_packing_stop(parts.packing);
+        assert_int_equal(mr_sampler_set_epoch(begun, 1, &error), MR_ERR_CANCELED);
+        mr_sampler_destroy(begun);
+        mr_sampler_destroy(whole);
+        mr_packing_unref(parts.packing);
+    }
+}
+
 static void documents_without_a_token_are_refused(void **state)
 {
     static const struct documents documents = {.n = 5};
@@ -318,7 +368,8 @@ static void lengths_that_are_gone_are_not_asked_for(void **state)
         uint64_t n_rows = mr_packed_epoch_n_rows(packed);
         lengths_are_gone = true;
         assert_int_equal(mr_packed_epoch_row(packed, 0, pieces), 0);
-        assert_error(mr_packed_epoch_set(packed, 1, &error), MR_ERR_DAMAGED, &error, "are gone");
+        assert_error(mr_packed_epoch_set(packed, 1, false, &error), MR_ERR_DAMAGED, &error,
+                     "are gone");
         assert_error(mr_packing_create(&options, &packing, &error), MR_ERR_DAMAGED, &error,
                      "are gone");
         assert_null(packing);
@@ -337,6 +388,7 @@ int main(void)
         cmocka_unit_test(the_whole_stream_is_wrapped),
         cmocka_unit_test(windows_follow_the_order_of_the_epoch),
         cmocka_unit_test(a_document_may_be_far_longer_than_a_row),
+        cmocka_unit_test(a_begun_order_has_the_first_rows),
         cmocka_unit_test(documents_without_a_token_are_refused),
         cmocka_unit_test(lengths_that_are_gone_are_not_asked_for),
     };
