@@ -427,7 +427,6 @@ mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size, size_t
                             "a saved position has %zu bytes, and there is room for %zu", len, size);
     pthread_mutex_lock(&host->lock);
     bool own_order = host->own_order;
-    mr_epoch_await_rows(host);
     if (!own_order)
         mr_position_save(host->sampler, host->options.batch_size, host->options.drop_last,
                          host->n_returned, &saved.position);

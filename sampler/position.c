@@ -83,7 +83,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
     assert(!mr_sampler_has_order(sampler));
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
     uint64_t steps = mr_sampler_own_steps(sampler, batch_size, drop_last);
-    bool ended = batches >= steps;
+    bool ended = batches >= steps && !mr_sampler_is_begun(sampler); /* of which rows are left */
     uint64_t used = (ended ? steps : batches) * units_of_step(sampler, batch_size);
     uint64_t length = mr_sampler_order_length(sampler);
     struct mr_mixture *mixture = mr_sampler_get_parts(sampler)->mixture;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "sampler/packing.h"
 #include "sampler/packing_plan.h"
+#include "sampler/position.h"
 #include "sampler/sampler.h"
 #include "tests/support/assert_words.h"
 
@@ -326,6 +327,13 @@ static void a_begun_order_has_the_first_rows(void **state)
             assert_int_equal(mr_sampler_pieces(begun, row, begun_pieces), n_pieces);
             assert_memory_equal(begun_pieces, pieces, n_pieces * sizeof *pieces);
         }
+        struct mr_position saved;
+        uint64_t epoch, batches;
+        mr_position_save(begun, 10, false, n, &saved); /* it is no end */
+        assert_ok(
+            mr_position_restore(&saved, sizeof saved, whole, 10, false, &epoch, &batches, &error),
+            &error);
+        assert_int_equal(batches, n);
         assert_ok(mr_sampler_set_epoch(begun, 0, &error), &error);
         assert_int_equal(mr_sampler_length(begun), mr_sampler_length(whole));
         mr_packing_stop(parts.packing);
