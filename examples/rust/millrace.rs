@@ -210,7 +210,7 @@ fn bindgen_test_layout_mr_loader_options() {
     let it = ::std::mem::MaybeUninit::<mr_loader_options>::uninit();
     let ptr = it.as_ptr();
     let at = |field: *const u8| field as usize - ptr as usize;
-    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 304usize);
+    assert_eq!(::std::mem::size_of::<mr_loader_options>(), 328usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).struct_size) }.cast()), 0usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).batch_size) }.cast()), 8usize);
     assert_eq!(at(unsafe { ::std::ptr::addr_of!((*ptr).dtype) }.cast()), 12usize);
