@@ -148,7 +148,7 @@ static uint64_t run(mr_dataset *dataset, const mr_loader_options *options)
 
 static mr_dataset *open_dataset(const char *kind, const char *path)
 {
-    char spec[256];
+    char spec[300];
     mr_dataset *dataset;
     mr_error error;
     snprintf(spec, sizeof spec, "%s:%s", kind, path);
