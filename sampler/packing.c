@@ -219,15 +219,10 @@ uint64_t mr_packed_epoch_n_rows(const struct mr_packed_epoch *packed)
     return mr_packed_epoch_is_begun(packed) ? all / row : divide_up(all, row);
 }
 
-/* The last window or block that begins at or before this row or token. */
+/* The window or block of this row or token. */
 static uint64_t find_step(const struct mr_packed_epoch *packed, uint64_t at)
 {
-    uint64_t low = 0, high = packed->n_counted; /* starts[low] <= at < starts[high] */
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        *(packed->starts[middle] <= at ? &low : &high) = middle;
-    }
-    return low;
+    return mr_packing_plan_find(packed->starts, packed->n_counted, at);
 }
 
 /* A row of all documents, wrapped. */

@@ -241,15 +241,20 @@ uint64_t mr_packing_plan_make(struct mr_packing_plan *plan, uint32_t n)
     return plan->n_whole + plan->n_rows;
 }
 
+uint64_t mr_packing_plan_find(const uint64_t *starts, uint64_t n, uint64_t at)
+{
+    uint64_t low = 0, high = n; /* starts[low] <= at < starts[high] */
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        *(starts[middle] <= at ? &low : &high) = middle;
+    }
+    return low;
+}
+
 /* The document that has number `at` of what ends[] counts. */
 static uint32_t find_document(const struct mr_packing_plan *plan, uint64_t at)
 {
-    uint32_t low = 0, high = plan->n; /* ends[low] <= at < ends[high] */
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        *(plan->ends[middle] <= at ? &low : &high) = middle;
-    }
-    return low;
+    return (uint32_t)mr_packing_plan_find(plan->ends, plan->n, at);
 }
 
 static uint32_t cut_row(const struct mr_packing_plan *plan, uint64_t begin,

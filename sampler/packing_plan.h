@@ -38,4 +38,7 @@ uint64_t mr_packing_plan_make(struct mr_packing_plan *plan, uint32_t n);
 uint32_t mr_packing_plan_row(const struct mr_packing_plan *plan, uint64_t number,
                              struct mr_token_piece *pieces_out);
 
+/* The last of n ascending starts that is at most `at`; the first one is. */
+uint64_t mr_packing_plan_find(const uint64_t *starts, uint64_t n, uint64_t at);
+
 #endif
