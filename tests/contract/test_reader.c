@@ -329,7 +329,8 @@ static void a_bad_file_is_not_deferred_forever(void **state)
                 submit(reader, 0, 1);
             assert_true(mr_reader_reap(reader, true, &read));
             mr_reader_recycle(reader, &read);
-            assert_in_range(++n_reaped, 1, 8);
+            if (++n_reaped == 10000) /* a server, or the kernel, may be slow for a while */
+                fail_msg("%s: 10000 good reads have ended before the bad one", way->name);
         }
         mr_reader_destroy(reader);
     }
