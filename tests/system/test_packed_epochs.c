@@ -20,6 +20,7 @@
 
 #include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
+#include "tests/support/documents.h"
 #include "tests/support/folder.h"
 
 enum { WINDOW = 32, N_DOCUMENTS = 300, PAD = 99999, EOD = 50, SPEC = 4096, MOST_ROWS = 1000 };
@@ -32,30 +33,15 @@ enum { N_PACKS = sizeof packs / sizeof *packs };
 static char *folder;
 static int32_t begins[N_DOCUMENTS + 1];
 
-/* PREFIX.bin and .idx as Megatron-Core writes them. */
 static void write_corpus(void)
 {
-    static uint8_t idx[34 + N_DOCUMENTS * 20 + 8] = "MMIDIDX\0\0\1\0\0\0\0\0\0\0\4";
-    uint8_t *at = idx + 18;
-    uint64_t numbers[] = {N_DOCUMENTS, N_DOCUMENTS + 1};
-    memcpy(at, numbers, sizeof numbers);
-    at += sizeof numbers;
+    static int32_t lengths[N_DOCUMENTS];
     srand(33);
-    for (int i = 0; i < N_DOCUMENTS; i++, at += 4) {
-        int32_t length = i % 11 == 0 ? 0 : rand() % (i % 7 == 0 ? 200 : WINDOW);
-        begins[i + 1] = begins[i] + length;
-        memcpy(at, &length, sizeof length);
+    for (int i = 0; i < N_DOCUMENTS; i++) {
+        lengths[i] = i % 11 == 0 ? 0 : rand() % (i % 7 == 0 ? 200 : WINDOW);
+        begins[i + 1] = begins[i] + lengths[i];
     }
-    for (int i = 0; i < N_DOCUMENTS; i++, at += 8)
-        memcpy(at, &(uint64_t){4 * (uint64_t)begins[i]}, 8);
-    for (uint64_t i = 0; i <= N_DOCUMENTS; i++, at += 8)
-        memcpy(at, &i, sizeof i);
-    int32_t n = begins[N_DOCUMENTS], *ids = malloc((size_t)n * sizeof *ids);
-    for (int32_t i = 0; i < n; i++)
-        ids[i] = i;
-    mr_test_folder_write(folder, "x.bin", ids, (size_t)n * sizeof *ids);
-    mr_test_folder_write(folder, "x.idx", idx, sizeof idx);
-    free(ids);
+    mr_test_documents_write(folder, "x", lengths, N_DOCUMENTS);
 }
 
 static int set_up(void **state)

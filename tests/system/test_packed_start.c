@@ -17,6 +17,7 @@
 
 #include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
+#include "tests/support/documents.h"
 #include "tests/support/folder.h"
 
 /* The rows of the first 65,536 documents are about 3,000, three batches. */
@@ -29,28 +30,14 @@ static char *folder;
 
 static int write_corpus(void **state)
 {
-    const size_t len = 34 + N_DOCUMENTS * 20 + 8;
-    uint8_t *idx = calloc(1, len), *at = idx + 34;
-    uint64_t begin = 0;
+    int32_t *lengths = malloc(N_DOCUMENTS * sizeof *lengths);
     (void)state;
+    assert_non_null(lengths);
     folder = mr_test_folder_create();
-    memcpy(idx, "MMIDIDX\0\0\1\0\0\0\0\0\0\0\4", 18);
-    memcpy(idx + 18, (uint64_t[]){N_DOCUMENTS, N_DOCUMENTS + 1}, 16);
-    for (uint64_t i = 0; i < N_DOCUMENTS; i++) {
-        int32_t length = (int32_t)(i * 7 % 6);
-        memcpy(at + 4 * i, &length, 4);
-        memcpy(at + 4 * N_DOCUMENTS + 8 * i, &(uint64_t){4 * begin}, 8);
-        memcpy(at + 12 * N_DOCUMENTS + 8 * i, &i, 8);
-        begin += (uint64_t)length;
-    }
-    memcpy(at + 20 * N_DOCUMENTS, &(uint64_t){N_DOCUMENTS}, 8);
-    int32_t *ids = malloc(begin * sizeof *ids);
-    for (uint64_t i = 0; i < begin; i++)
-        ids[i] = (int32_t)i;
-    mr_test_folder_write(folder, "x.bin", ids, begin * sizeof *ids);
-    mr_test_folder_write(folder, "x.idx", idx, len);
-    free(ids);
-    free(idx);
+    for (int32_t i = 0; i < N_DOCUMENTS; i++)
+        lengths[i] = i * 7 % 6;
+    mr_test_documents_write(folder, "x", lengths, N_DOCUMENTS);
+    free(lengths);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 #include <millrace/millrace.h>
 
 #include "tests/support/assert_words.h"
+#include "tests/support/documents.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 
@@ -237,24 +238,10 @@ enum { N_DOCUMENTS = 40, N_JOINED = N_DOCUMENTS * (N_DOCUMENTS + 1) / 2 };
 
 static void write_documents(void)
 {
-    uint8_t index[34 + 20 * N_DOCUMENTS + 8] = "MMIDIDX";
-    int32_t ids[N_JOINED];
-    memcpy(index + 9, &(uint64_t){1}, 8);
-    index[17] = 4; /* i32 */
-    memcpy(index + 18, &(uint64_t){N_DOCUMENTS}, 8);
-    memcpy(index + 26, &(uint64_t){N_DOCUMENTS + 1}, 8);
-    uint8_t *lengths = index + 34, *pointers = lengths + 4 * N_DOCUMENTS,
-            *documents = pointers + 8 * N_DOCUMENTS;
-    for (int64_t i = 0; i < N_DOCUMENTS; i++) {
-        memcpy(lengths + 4 * i, &(int32_t){(int32_t)i + 1}, 4);
-        memcpy(pointers + 8 * i, &(int64_t){4 * (i * (i + 1) / 2)}, 8);
-    }
-    for (int64_t i = 0; i <= N_DOCUMENTS; i++)
-        memcpy(documents + 8 * i, &i, 8);
-    for (int32_t i = 0; i < N_JOINED; i++)
-        ids[i] = i;
-    mr_test_folder_write(folder, "d.idx", index, sizeof index);
-    mr_test_folder_write(folder, "d.bin", ids, sizeof ids);
+    int32_t lengths[N_DOCUMENTS];
+    for (int i = 0; i < N_DOCUMENTS; i++)
+        lengths[i] = i + 1;
+    assert_int_equal(mr_test_documents_write(folder, "d", lengths, N_DOCUMENTS), N_JOINED);
 }
 
 /* Each token of an epoch is in one row, but for those after the last row. */

@@ -15,6 +15,7 @@
 #include <millrace/millrace.h>
 
 #include "tests/support/epochs.h"
+#include "tests/support/documents.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"
 #include "tests/system/training_rig.h"
@@ -269,24 +270,15 @@ static void epochs_continue_on_other_numbers_of_ranks(void **state)
 static void write_documents(void)
 {
     enum { N = 400 };
-    static struct __attribute__((packed)) {
-        char magic[9];
-        uint64_t version;
-        uint8_t dtype; /* u8 */
-        uint64_t n_sequences, n_documents;
-        int32_t lengths[N];
-        int64_t pointers[N], documents[N + 1];
-    } idx = {"MMIDIDX", 1, 1, N, N + 1, {0}, {0}, {0}};
+    int32_t lengths[N];
     uint32_t len = 0;
 
     for (int i = 0; i < N; i++) {
-        idx.lengths[i] = 1 + i * 7 % 30;
-        idx.pointers[i] = len;
-        idx.documents[i + 1] = i + 1;
-        len += (uint32_t)idx.lengths[i];
+        lengths[i] = 1 + i * 7 % 30;
+        len += (uint32_t)lengths[i];
     }
     write_text("d.bin", 12, len, 3);
-    mr_test_folder_write(training_folder(), "d.idx", &idx, sizeof idx);
+    mr_test_documents_write_idx(training_folder(), "d.idx", MR_TEST_IDX_U8, lengths, N);
 }
 
 /* Rows have padding, whose labels do not count, and the epochs differ in their number of rows. */
