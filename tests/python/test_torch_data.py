@@ -75,6 +75,12 @@ def test_one_sample_of_a_pack_is_that_of_its_folder(pack, folder):
         packed[len(packed)]
 
 
+def test_one_sample_that_is_no_image_is_refused(tmp_path):
+    (tmp_path / "ids").write_bytes(bytes(100))
+    with pytest.raises(TypeError, match="sample 2 is not an image; millrace.Loader has its array"):
+        Dataset(f"tokens:{tmp_path}/ids?dtype=u8&window=8")[2]
+
+
 def test_torch_loads_a_pack_too(pack, folder):
     assert_same_batches(data.DataLoader(Dataset(pack, EVAL), batch_size=4, num_workers=1),
                         data.DataLoader(folder, batch_size=4))

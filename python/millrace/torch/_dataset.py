@@ -110,6 +110,9 @@ class Dataset(data.Dataset[tuple[Any, int]]):
 
         index = range(len(self))[operator.index(index)]
         size = self.native.inspect(index)
+        if not size["width"]:
+            raise TypeError(f"{self.spec}: sample {index} is not an image; millrace.Loader has "
+                            "its array")
         whole = f"center_crop({size['height']}:{size['width']})"
         with Loader(self.native, whole, batch_size=1, num_workers=0, layout="nhwc") as loader:
             loader.set_epoch(0, [index])
