@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@ struct entry {
     uint64_t file;
     int fd;
     uint32_t n_users;
+    void *map; /* all of the file; NULL: not mapped; MAP_FAILED: it cannot be */
+    size_t map_len;
     uint32_t chain;        /* next entry in the same bucket, or in the chain of free entries */
     uint32_t newer, older; /* neighbours in the list of entries without users */
 };
@@ -117,13 +120,22 @@ int mr_file_cache_create(const struct mr_catalog *catalog, const struct mr_other
     return 0;
 }
 
+static void close_entry(struct entry *entry)
+{
+    if (entry->map && entry->map != MAP_FAILED)
+        munmap(entry->map, entry->map_len);
+    entry->map = NULL;
+    close(entry->fd);
+    entry->fd = -1;
+}
+
 void mr_file_cache_destroy(struct mr_file_cache *cache)
 {
     if (!cache)
         return;
     for (uint32_t i = 0; i < cache->n_used; i++)
         if (cache->entries[i].fd >= 0)
-            close(cache->entries[i].fd);
+            close_entry(&cache->entries[i]);
     free(cache->entries);
     free(cache->buckets);
     free(cache);
@@ -185,8 +197,7 @@ bool mr_file_cache_shed(struct mr_file_cache *cache)
     while (*link != entry_name(cache, entry))
         link = &entry_at(cache, *link)->chain;
     *link = entry->chain;
-    close(entry->fd);
-    entry->fd = -1;
+    close_entry(entry);
     entry->chain = cache->free;
     cache->free = entry_name(cache, entry);
     cache->n_open--;
@@ -246,4 +257,29 @@ void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file)
     assert(entry && entry->n_users > 0);
     if (--entry->n_users == 0)
         add_idle(cache, entry);
+}
+
+/* Samples are read in random order, so a fault should read no more than its page. */
+static void map_entry(struct entry *entry)
+{
+    struct stat st;
+    entry->map = MAP_FAILED;
+    if (fstat(entry->fd, &st) != 0 || st.st_size <= 0)
+        return;
+    entry->map_len = (size_t)st.st_size;
+    entry->map = mmap(NULL, entry->map_len, PROT_READ, MAP_SHARED, entry->fd, 0);
+    if (entry->map != MAP_FAILED)
+        (void)madvise(entry->map, entry->map_len, MADV_RANDOM);
+}
+
+bool mr_file_cache_map(struct mr_file_cache *cache, uint64_t file, struct mr_file_map *map_out)
+{
+    if (mr_file_cache_acquire(cache, file) < 0)
+        return false;
+    struct entry *entry = find_file(cache, file);
+    if (!entry->map)
+        map_entry(entry);
+    *map_out = (struct mr_file_map){entry->fd, entry->map, entry->map_len};
+    mr_file_cache_release(cache, file);
+    return map_out->bytes != MAP_FAILED;
 }

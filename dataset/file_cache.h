@@ -42,6 +42,19 @@ void mr_file_cache_destroy(struct mr_file_cache *cache);
 int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file);
 void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file);
 
+/* An open file, mapped for reading. A byte beyond the file's end raises SIGBUS when it is read. */
+struct mr_file_map {
+    int fd;
+    const uint8_t *bytes;
+    uint64_t len; /* of the file when it was mapped */
+};
+
+/*
+ * Map a file, which stays mapped while it is open. *map_out is valid until the next call for this
+ * cache. Returns false if the file cannot be opened or mapped.
+ */
+bool mr_file_cache_map(struct mr_file_cache *cache, uint64_t file, struct mr_file_map *map_out);
+
 /* Open a file of the catalog or another one outside the cache; as mr_file_cache_open(). */
 int mr_file_cache_open_apart(const struct mr_file_cache *cache, uint64_t file, uint64_t *size_out);
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -196,6 +197,15 @@ static mr_status set_up_reader(struct mr_reader *reader, mr_error *error)
     return status;
 }
 
+/* A limit on address space is for what the program allocates. */
+static bool may_map(const struct mr_reader *reader)
+{
+    struct rlimit limit;
+    return reader->options.maps_files && !reader->options.root_url &&
+           !mr_catalog_is_remote(reader->catalog) && getrlimit(RLIMIT_AS, &limit) == 0 &&
+           limit.rlim_cur == RLIM_INFINITY;
+}
+
 mr_status mr_reader_create(const struct mr_catalog *catalog,
                            const struct mr_reader_options *options, struct mr_reader **reader_out,
                            mr_error *error)
@@ -212,6 +222,8 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
     if (reader->options.patience_ms == 0)
         reader->options.patience_ms = PATIENCE_MS;
     reader->n_loose = mr_catalog_n_loose_files(catalog);
+    if (may_map(reader))
+        reader->mapped.n_needed = MR_READER_PROBES;
     /* the image, its marks or the label, the members; versions */
     reader->max_parts = 2 + mr_catalog_kind(catalog)->n_extra;
     if (mr_catalog_is_remote(catalog))
@@ -286,6 +298,16 @@ static void shrink_buffers(struct mr_reader *reader)
         shrink_buffer(reader, &request->parts[i]);
 }
 
+static void begin_part(struct mr_reader *reader, struct mr_reader_part *part)
+{
+    const struct mr_extent *extent = &part->want->extent;
+    if (extent->len <= part->want->max_bytes && extent->len <= mr_reader_capacity(part) &&
+        mr_reader_copy(reader, extent, part->bytes))
+        mr_reader_finish(reader, part, MR_OK, (size_t)extent->len);
+    else
+        reader->ops->begin(reader, part);
+}
+
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
                       const struct mr_part_list *list)
 {
@@ -308,7 +330,7 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index,
         if (want->extent.file == MR_FILE_PIECES)
             mr_reader_pread_later(reader, part);
         else if (want->extent.len > 0 && want->extent.file != MR_FILE_CATALOG)
-            reader->ops->begin(reader, part);
+            begin_part(reader, part);
         else if (want->extent.len == 0 && mr_reader_reserve(part, 0) == 0)
             mr_reader_finish(reader, part, MR_OK, 0);
         else

@@ -37,6 +37,8 @@ struct mr_reader_options {
                                of its root were there; for tests. NULL: from where they are */
     bool plain_descriptors; /* use io_uring without fixed-file slots, as on kernels before 5.19; for
                                tests */
+    bool maps_files; /* small parts are copied from mapped files while these are in memory; only in
+                        a process whose handler of SIGBUS calls mr_reader_leave_copy() */
     const struct mr_other_files *other_files; /* NULL: there are none */
 };
 
@@ -68,6 +70,12 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
                            const struct mr_reader_options *options, struct mr_reader **reader_out,
                            mr_error *error);
 void mr_reader_destroy(struct mr_reader *reader);
+
+/*
+ * For a handler of SIGBUS: if the thread was copying from a mapped file, it does not return, and
+ * the part is read with system calls. Else it returns.
+ */
+void mr_reader_leave_copy(void);
 
 /* "io_uring", "pread" or "http". */
 const char *mr_reader_name(const struct mr_reader *reader);

@@ -14,6 +14,7 @@
 #include "dataset/reader.h"
 
 #define MR_READER_MAX_DEPTH 128
+#define MR_READER_PROBES 8 /* of the page cache, before files are mapped for the first time */
 #define MR_READER_SLACK 64 /* bytes after a part that are readable and zero */
 /* Limit of one read() call; the kernel cuts longer ones. */
 #define MR_READER_MAX_CALL (1u << 30)
@@ -59,6 +60,13 @@ struct mr_reader_ops {
     void (*advance)(struct mr_reader *reader, bool wait);
 };
 
+/* Whether small parts are copied from mapped files: reader_mapped.c. */
+struct mr_reader_mapped {
+    uint32_t n_parts;  /* since the last probe */
+    uint32_t n_cached; /* probes in a row that found a part in memory */
+    uint32_t n_needed; /* so many are needed; 0: no part is mapped */
+};
+
 struct mr_reader {
     const struct mr_catalog *catalog;
     const struct mr_reader_ops *ops;
@@ -80,7 +88,8 @@ struct mr_reader {
     } slow; /* to be read with ordinary calls */
     struct {
         struct mr_reader_request *head, *tail;
-    } ended;                            /* to be reaped */
+    } ended; /* to be reaped */
+    struct mr_reader_mapped mapped;
     struct mr_reader_request *requests; /* array of options.depth requests */
     struct mr_reader_part *parts;       /* of all requests */
 };
@@ -145,6 +154,11 @@ mr_status mr_reader_fail_memory(struct mr_reader *reader, struct mr_reader_part 
 
 /* True if the part has a known length that its limit and one call allow. */
 bool mr_reader_fits_call(const struct mr_reader_part *part);
+
+/* True if small parts are copied from mapped files now. */
+bool mr_reader_is_mapped(const struct mr_reader *reader);
+/* Copy a range of a shard from its mapping. Returns false if it must be read with system calls. */
+bool mr_reader_copy(struct mr_reader *reader, const struct mr_extent *extent, uint8_t *out);
 
 /* Announce a part to the kernel, and put it into the queue of parts to read with ordinary calls. */
 void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part);

@@ -245,6 +245,10 @@ static mr_status read_pieces(struct mr_reader *reader, struct mr_reader_part *pa
         bool cached;
         if (piece.len > part->want->extent.len - part->len)
             return mr_reader_fail_large(reader, part, part->len + piece.len);
+        if (mr_reader_copy(reader, &piece, part->bytes + part->len)) {
+            part->len += (size_t)piece.len;
+            continue;
+        }
         int fd = open_file(reader, piece.file, &cached, NULL);
         if (fd < 0)
             return fail_os(reader, part, -fd);
@@ -326,7 +330,8 @@ void mr_reader_pread_later(struct mr_reader *reader, struct mr_reader_part *part
         struct mr_piece_walk walk;
         struct mr_extent piece;
         begin_pieces(reader, part, &walk);
-        while (mr_catalog_next_piece(reader->catalog, &walk, &piece))
+        while (!mr_reader_is_mapped(reader) &&
+               mr_catalog_next_piece(reader->catalog, &walk, &piece))
             advise_extent(reader, &piece);
         mr_reader_push_slow(reader, part);
         return;

@@ -483,9 +483,10 @@ static void advance_uring(struct mr_reader *reader, bool wait)
     reap_completions(reader);
     /*
      * Fewer than half of the reads are queued: collect more for one call, the kernel still works on
-     * the rest.
+     * the rest. While parts are copied from mapped files, there may be no rest.
      */
-    if (reader->ended.head && !reader->slow.head && uring->n_queued * 2 < reader->options.depth)
+    if (reader->ended.head && !reader->slow.head && !mr_reader_is_mapped(reader) &&
+        uring->n_queued * 2 < reader->options.depth)
         return;
     do {
         cancel_stalled(reader);

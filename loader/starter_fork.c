@@ -74,7 +74,8 @@ static _Noreturn void run_worker(const struct mr_starter *s, uint32_t id, pid_t 
     become_child(parent);
     close(s->socket);
     job.id = id;
-    mr_worker_setup_process(&job, true);
+    job.own_process = true;
+    mr_worker_setup_process(&job);
     _exit(mr_worker_main(&job));
 }
 

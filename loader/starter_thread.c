@@ -27,7 +27,7 @@ static void *thread_main(void *arg)
 {
     struct thread_job job = *(struct thread_job *)arg;
     free(arg);
-    mr_worker_setup_process(&job.job, false);
+    mr_worker_setup_process(&job.job);
     mr_worker_main(&job.job);
     eventfd_write(job.ended, 1);
     return NULL;

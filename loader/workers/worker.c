@@ -373,6 +373,8 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
                                         .max_files = w->control->max_files,
                                         .n_connections = mr_control_connections(o),
                                         .retry_ms = o->retry_ms,
+                                        .maps_files = w->job.own_process &&
+                                                      mr_catalog_kind(w->job.catalog)->tokens > 0,
                                         .other_files = mr_sample_make_files(w->maker)};
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)

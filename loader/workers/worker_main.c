@@ -69,7 +69,8 @@ int main(int argc, char **argv)
         return 1;
     }
     job.catalog = catalog;
-    mr_worker_setup_process(&job, true);
+    job.own_process = true;
+    mr_worker_setup_process(&job);
     int code = mr_worker_main(&job);
     mr_catalog_detach(catalog);
     return code;

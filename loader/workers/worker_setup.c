@@ -17,6 +17,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "dataset/reader.h"
+
 static struct mr_worker_record *fault_record; /* of this process; set once, before the handlers */
 
 static void on_fault(int signal)
@@ -26,9 +28,17 @@ static void on_fault(int signal)
     raise(signal);
 }
 
+/* A fault in a copy from a mapped file is that file's end, not the worker's. */
+static void on_bus(int signal_)
+{
+    mr_reader_leave_copy();
+    signal(signal_, SIG_DFL);
+    on_fault(signal_);
+}
+
 static void catch_faults(struct mr_worker_record *record)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+    static const int signals[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGSYS};
     static uint8_t stack[16384]; /* a fault may be a stack overflow */
     stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
     fault_record = record;
@@ -38,6 +48,9 @@ static void catch_faults(struct mr_worker_record *record)
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);
+    action.sa_handler = on_bus;
+    action.sa_flags &= ~SA_RESETHAND;
+    sigaction(SIGBUS, &action, NULL);
 }
 
 bool mr_worker_setup_move_near(const struct mr_worker_job *job)
@@ -72,7 +85,7 @@ void mr_worker_setup_cores(const struct mr_worker_job *job)
         prctl(PR_SET_DUMPABLE, 0); /* no core at all */
 }
 
-void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process)
+void mr_worker_setup_process(const struct mr_worker_job *job)
 {
     struct mr_worker_record *record = &job->shared.records[job->id];
     prctl(PR_SET_NAME, "millrace-worker");
@@ -85,7 +98,7 @@ void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process)
         CPU_SET((size_t)record->cpu, &set);
         sched_setaffinity(0, sizeof set, &set);
     }
-    if (own_process) {
+    if (job->own_process) {
         mr_worker_setup_cores(job);
         catch_faults(record);
     }

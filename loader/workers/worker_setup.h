@@ -13,13 +13,14 @@ struct mr_worker_job {
     const struct mr_catalog *catalog; /* of the dataset; NULL with callbacks */
     const mr_callbacks *callbacks;    /* NULL unless the dataset is made of callbacks */
     uint32_t id;
+    bool own_process; /* neither a thread nor the caller of the loader */
 };
 
 /*
- * Set name, nice level and CPU. With own_process, also install the fault handler. Failures are
- * ignored.
+ * Set name, nice level and CPU. In a process of its own, also install the fault handler. Failures
+ * are ignored.
  */
-void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
+void mr_worker_setup_process(const struct mr_worker_job *job);
 
 /*
  * If files are remote, leave out of a core of this process what requests are made of: signatures

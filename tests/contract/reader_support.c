@@ -17,14 +17,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dataset/reader_impl.h"
 #include "tests/support/folder.h"
 #include "tests/support/http_server.h"
 
 const struct way ways[N_WAYS] = {
-    {"pread", MR_READER_PREAD, false, false},
-    {"io_uring", MR_READER_URING, false, false},
-    {"io_uring, plain descriptors", MR_READER_URING, true, false},
-    {"http", MR_READER_AUTO, false, true},
+    {"pread", MR_READER_PREAD, false, false, false},
+    {"io_uring", MR_READER_URING, false, false, false},
+    {"io_uring, plain descriptors", MR_READER_URING, true, false, false},
+    {"http", MR_READER_AUTO, false, true, false},
+    {"mapped files", MR_READER_PREAD, false, false, true},
 };
 
 const uint32_t depths[N_DEPTHS] = {1, 4, 128};
@@ -140,14 +142,33 @@ struct mr_reader_options reader_options(const struct way *way, uint32_t depth)
                                       .depth = depth,
                                       .root_url = way->is_remote ? server_url : NULL,
                                       .retry_ms = 5000,
-                                      .plain_descriptors = way->plain_descriptors};
+                                      .plain_descriptors = way->plain_descriptors,
+                                      .maps_files = way->maps_files};
+}
+
+static void on_bus(int signal_)
+{
+    mr_reader_leave_copy();
+    signal(signal_, SIG_DFL); /* another fault ends the test, as it did without a handler */
+}
+
+/* cmocka sets a handler of its own before each test. */
+static void catch_bus(void)
+{
+    struct sigaction action = {.sa_handler = on_bus, .sa_flags = SA_NODEFER};
+    assert_int_equal(sigaction(SIGBUS, &action, NULL), 0);
 }
 
 static mr_status create(const mr_dataset *dataset, const struct way *way, uint32_t depth,
                         struct mr_reader **reader_out, mr_error *error)
 {
     struct mr_reader_options options = reader_options(way, depth);
-    return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
+    mr_status status = mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
+    if (status == MR_OK && way->maps_files) {
+        catch_bus();
+        (*reader_out)->mapped.n_cached = MR_READER_PROBES;
+    }
+    return status;
 }
 
 void submit_from(const mr_dataset *dataset, uint64_t max_bytes)

@@ -27,9 +27,10 @@ struct way {
     const char *name;
     mr_reader_kind kind;
     bool plain_descriptors;
-    bool is_remote; /* the same files from an HTTP server */
+    bool is_remote;  /* the same files from an HTTP server */
+    bool maps_files; /* from the first part on */
 };
-#define N_WAYS 4
+#define N_WAYS 5
 extern const struct way ways[N_WAYS];
 bool way_works(const struct way *way);
 

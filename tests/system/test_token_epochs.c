@@ -201,6 +201,62 @@ static void a_file_that_shrinks_is_damage(void **state)
     write_files("u16", 2);
 }
 
+/* Rows with all their tokens, and those that have been lost. */
+static void check_shrunk(const mr_batch *batch, int64_t n_left, int64_t n_seen[2])
+{
+    const mr_array *tokens = mr_batch_array(batch, "tokens");
+    const int64_t *indices = mr_batch_data(batch, "index");
+    const uint8_t *mask = mr_batch_data(batch, "mask");
+    for (int64_t i = 0; i < mr_batch_size(batch); i++) {
+        n_seen[mask[i]]++;
+        for (int64_t k = 0; mask[i] && k < WINDOW; k++)
+            assert_int_equal(element(tokens, i, k), token(0, indices[i] * WINDOW + k));
+        if (mask[i])
+            assert_true(indices[i] * WINDOW + WINDOW < n_left);
+    }
+}
+
+/*
+ * Workers have mapped the file when it shrinks, by pages and by a part of one. That ends no worker.
+ */
+static void a_mapped_file_that_shrinks_is_damage(void **state)
+{
+    (void)state;
+    enum { TOKENS = 32000 * WINDOW, BATCH = 32, BEFORE = 500, IN_SLOTS = 16 };
+    char spec[SPEC], path[SPEC / 2];
+    uint16_t *bytes = malloc(TOKENS * sizeof *bytes);
+    assert_non_null(bytes);
+    for (int64_t i = 0; i < TOKENS; i++)
+        bytes[i] = (uint16_t)token(0, i);
+    snprintf(path, sizeof path, "%s/shrinks.u16", folder);
+    snprintf(spec, sizeof spec, "tokens:%s?dtype=u16&window=%d", path, WINDOW);
+    for (uint32_t start = MR_START_EXEC; start <= MR_START_FORK; start++) {
+        int64_t n_seen[2] = {0};
+        mr_batch *batch;
+        mr_test_folder_write(folder, "shrinks.u16", bytes, TOKENS * sizeof *bytes);
+        mr_dataset *dataset = mr_test_dataset(spec);
+        mr_loader_options options = MR_LOADER_OPTIONS_INIT;
+        options.batch_size = BATCH;
+        options.num_workers = 2;
+        options.start = start;
+        options.on_error = MR_ON_ERROR_ZERO;
+        mr_loader *loader = mr_test_loader(dataset, NULL, &options);
+        for (int i = 0; mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK; i++) {
+            check_shrunk(batch, i < BEFORE + IN_SLOTS ? TOKENS : TOKENS / 4 + 3, n_seen);
+            mr_batch_release(batch);
+            if (i == BEFORE - 1)
+                assert_int_equal(truncate(path, (TOKENS / 4 + 3) * sizeof *bytes), 0);
+        }
+        mr_loader_stats stats = MR_LOADER_STATS_INIT;
+        assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
+        assert_int_equal(stats.n_deaths, 0);
+        assert_true(n_seen[0] > TOKENS / WINDOW / 8 && n_seen[1] > BEFORE * BATCH);
+        mr_loader_destroy(loader);
+        mr_dataset_destroy(dataset);
+    }
+    free(bytes);
+}
+
 /* A row that begins at 4 GiB of a sparse file. */
 static void offsets_have_64_bits(void **state)
 {
@@ -332,6 +388,7 @@ int main(void)
         cmocka_unit_test(rows_are_those_of_the_files),
         cmocka_unit_test(ids_that_cannot_be_are_damage),
         cmocka_unit_test(a_file_that_shrinks_is_damage),
+        cmocka_unit_test(a_mapped_file_that_shrinks_is_damage),
         cmocka_unit_test(offsets_have_64_bits),
         cmocka_unit_test(joined_documents_are_cut_once),
         cmocka_unit_test(documents_are_rows_of_their_length),
