@@ -8,7 +8,7 @@
 #include "base/image_format.h"
 #include "bench/flat_folder.h"
 #include "bench/roi_decode.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 #include "transforms/plan_compile.h"
 
 #include <millrace/sampler.h>

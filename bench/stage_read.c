@@ -6,7 +6,7 @@
 #include "bench/stages.h"
 
 #include "base/clock.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 
 #include <string.h>
 

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/xxh3.h"
 #include "dataset/file.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "cache/cache_append.h"
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"

@@ -7,7 +7,7 @@
 #define CACHE_CACHE_FILL_H
 
 #include "dataset/catalog.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 #include "cache/cache_region.h"
 
 struct mr_cache_fill;

@@ -9,8 +9,8 @@
 
 #include "base/packed_image.h"
 #include "dataset/catalog.h"
-#include "dataset/file_cache.h"
-#include "dataset/reader.h"
+#include "dataset/reader/file_cache.h"
+#include "dataset/reader/reader.h"
 #include "cache/cache_region.h"
 
 struct mr_cache_use;

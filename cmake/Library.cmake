@@ -212,7 +212,7 @@ endforeach()
 # Documents are installed with their paths in the tree, because they link to each other.
 # libmillrace(3) refers to docs/formats.md.
 set(mr_readmes "")
-foreach(room base sampler dataset dataset/annotations dataset/remote
+foreach(room base sampler dataset dataset/annotations dataset/reader dataset/remote
         dataset/remote/listing dataset/remote/stores dataset/tar dataset/tokens
         transforms transforms/boxes transforms/formats transforms/image_ops transforms/jpeg
         transforms/masks transforms/mixing transforms/simd transforms/text transforms/views pinned

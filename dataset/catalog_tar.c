@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "dataset/catalog.h"
 #include "dataset/catalog_region.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 
 static bool has_members(const struct mr_catalog *catalog)
 {

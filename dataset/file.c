@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/regular_file.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 
 const char *mr_file_words(int os_error)
 {

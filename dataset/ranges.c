@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "dataset/catalog_build.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "dataset/kind_text.h"
 #include "dataset/list.h"
 #include "dataset/list_line.h"

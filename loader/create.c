@@ -16,7 +16,7 @@
 #include "base/packed_image.h"
 #include "base/thread.h"
 #include "dataset/dataset.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "dataset/remote/stores/credentials.h"
 #include "cache/cache_thread.h"
 #include "loader/batch.h"

@@ -7,7 +7,7 @@
 #include "loader/image_size.h"
 
 #include "base/packed_image.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 #include "loader/workers/sample_fetch.h"
 #include "transforms/codec.h"
 #include "transforms/packed.h"

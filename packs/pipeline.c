@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/packed_image.h"
 #include "base/thread.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 
 enum {
     AHEAD = 4,            /* reads in flight per worker */

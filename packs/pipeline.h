@@ -7,7 +7,7 @@
 #ifndef PACKS_PIPELINE_H
 #define PACKS_PIPELINE_H
 
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 
 /* The result for one sample. A worker fills it in, the caller's thread takes it. */
 struct mr_pipeline_item {

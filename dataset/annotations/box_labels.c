@@ -2,7 +2,7 @@
 /* Reads a sample's boxes outside a loader, for `millrace list` and explanations. */
 #include "dataset/annotations/box_member.h"
 #include "dataset/dataset.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands for what reads URLs in a program without libcurl. */
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 #include "dataset/remote/http.h"
 #include "dataset/remote/object.h"
 #include "dataset/remote/stores/credentials.h"

@@ -14,7 +14,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "dataset/file.h"
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 #include "dataset/remote/http.h"
 #include "dataset/remote/url.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/regular_file.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "dataset/remote/object.h"
 #include "dataset/remote/url.h"
 #include "dataset/tar/tar_wds.h"

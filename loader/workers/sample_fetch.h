@@ -8,7 +8,7 @@
 #define LOADER_WORKERS_SAMPLE_FETCH_H
 
 #include "base/packed_image.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 #include "loader/workers/packed_rows.h"
 #include "transforms/plan_runner.h"
 

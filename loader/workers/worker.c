@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 #include "loader/workers/mix_make.h"
 #include "loader/workers/sample_job.h"
 #include "loader/workers/sample_make.h"

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 
 static struct mr_worker_record *fault_record; /* of this process; set once, before the handlers */
 

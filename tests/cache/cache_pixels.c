@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "dataset/file.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "tests/support/assert_words.h"
 #include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"

@@ -16,7 +16,7 @@
 
 #include "base/xxh3.h"
 #include "dataset/file.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"
 #include "loader/workers/worker_cache.h"

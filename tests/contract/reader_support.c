@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 #include "tests/support/folder.h"
 #include "tests/support/http_server.h"
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "dataset/dataset.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 
 #define NO_LIMIT ((uint64_t)1 << 30)
 #define MIB ((size_t)1 << 20)

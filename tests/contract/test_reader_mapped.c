@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 #include "tests/contract/reader_support.h"
 
 enum { RECORD = 2000, N = 1000 };

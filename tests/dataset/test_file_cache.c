@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "dataset/dataset.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "tests/support/folder.h"
 
 #define N_SHARDS 30

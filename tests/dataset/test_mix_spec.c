@@ -18,7 +18,7 @@
 
 #include "dataset/catalog_mix.h"
 #include "dataset/dataset.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "tests/dataset/tree.h"
 #include "tests/support/assert_words.h"
 

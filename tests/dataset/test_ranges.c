@@ -13,7 +13,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/file.h"
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 #include "tests/dataset/tree.h"
 
 static struct tree tree;

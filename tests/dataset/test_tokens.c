@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "dataset/dataset.h"
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 #include "tests/dataset/token_files.h"
 #include "tests/support/assert_words.h"
 

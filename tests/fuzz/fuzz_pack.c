@@ -17,7 +17,7 @@
 #include "base/xxh3.h"
 #include "dataset/dataset.h"
 #include "dataset/pack_index.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 #include "tests/dataset/invented_pack.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_pack.h"

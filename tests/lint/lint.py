@@ -46,7 +46,7 @@ OBSERVERS = {"tests", "bench"}
 
 # Header pattern: the files that may include it.
 OUTSIDE = {
-    "liburing.h": ["dataset/reader_uring.c"],
+    "liburing.h": ["dataset/reader/reader_uring.c"],
     "jpeglib.h": [
         "transforms/codec_jpeg*.c", "packs/packer_jpeg*.c", "transforms/jpeg_box.*",
         "transforms/jpeg_file.*", "transforms/jpeg/scan_file.*",

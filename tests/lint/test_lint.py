@@ -20,7 +20,7 @@ HASH = "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"
 GOOD = {
     "base/error.h": TAG + "#include <millrace/status.h>\n",
     "base/error.c": TAG + '#include "base/error.h"\n#include <errno.h>\n#include <sys/mman.h>\n',
-    "dataset/reader_uring.c": TAG + '#include "base/error.h"\n#include <liburing.h>\n',
+    "dataset/reader/reader_uring.c": TAG + '#include "base/error.h"\n#include <liburing.h>\n',
     "loader/workers/worker.c": TAG + '#include "base/error.h"\n#include "loader/slab_view.h"\n',
     "loader/slab_view.h": TAG, "include/millrace/status.h": TAG +
     '#include <stdint.h>\n#define MR_VERSION "0.1.0"\n', "tests/base/test_error.c": TAG +
@@ -74,7 +74,7 @@ BAD = [
     ("a_stream_is_opened_by_name", "sampler/a.c", TAG + 'FILE *file = fopen(path, "re");\n',
      "mr_regular_file_open()"),
     ("liburing_is_seen_twice", "loader/run.c", TAG + "#include <liburing.h>\n",
-     "dataset/reader_uring.c only"),
+     "dataset/reader/reader_uring.c only"),
     ("libjpeg_is_seen_by_the_loader", "loader/run.c", TAG + "#include <jpeglib.h>\n", "only"),
     ("xxhash_is_seen_by_the_sampler", "sampler/keyed.c", TAG + "#  include <xxhash.h>\n",
      "base/xxh3.c and transforms/simd/xxh3_avx2.c only"),
@@ -213,7 +213,7 @@ class PatternsMatch(unittest.TestCase):
             write_tree(root, GOOD)
             found = lint.stale_patterns(root)
         self.assertIn("tests/lint/lint.py:1: base/cpu.c matches no file", found)
-        self.assertFalse(any("dataset/reader_uring.c" in f for f in found))
+        self.assertFalse(any("dataset/reader/reader_uring.c" in f for f in found))
 
 
 def add_case(name, path, text, words):

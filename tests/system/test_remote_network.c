@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "dataset/dataset.h"
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/http_server.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "dataset/dataset.h"
-#include "dataset/reader.h"
+#include "dataset/reader/reader.h"
 
 static void require(bool holds, const char *what, const mr_error *error)
 {

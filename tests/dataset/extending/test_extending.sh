@@ -32,13 +32,13 @@ done
 
 # What the patched CMakeLists.txt names, with the stand-ins for outside libraries.
 names=$(sed -n '/^set([a-z_]*sources/,/)/p' dataset/CMakeLists.txt | grep -o '[a-z0-9_/]*\.c')
-sources="extended.c dataset/reader_uring_absent.c dataset/annotations/voc_xml_absent.c"
+sources="extended.c dataset/reader/reader_uring_absent.c dataset/annotations/voc_xml_absent.c"
 sources="$sources dataset/annotations/coco_json_absent.c dataset/remote/absent.c"
 sources="$sources dataset/remote/listing/listing_xml_absent.c dataset/tokens/mds_json_absent.c"
 sources="$sources $(echo base/*.c)"
 for name in $names; do sources="$sources dataset/$name"; done
 case $sources in
-*dataset/reader_slow.c*dataset/flat.c*) ;;
+*dataset/reader/reader_slow.c*dataset/flat.c*) ;;
 *) fail "CMakeLists.txt does not name the new files" ;;
 esac
 

@@ -20,7 +20,7 @@
 #include <millrace/loader.h>
 
 struct mr_reader;
-struct mr_other_files; /* dataset/file_cache.h */
+struct mr_other_files; /* dataset/reader/file_cache.h */
 
 #define MR_READER_RETRY_MS 30000u
 

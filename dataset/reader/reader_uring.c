@@ -18,7 +18,7 @@
  * chain whose open waits for the disk would continue only after the worker has decoded its current
  * sample.
  */
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 
 #include <assert.h>
 #include <errno.h>

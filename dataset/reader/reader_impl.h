@@ -10,8 +10,8 @@
 #ifndef DATASET_READER_IMPL_H
 #define DATASET_READER_IMPL_H
 
-#include "dataset/file_cache.h"
-#include "dataset/reader.h"
+#include "dataset/reader/file_cache.h"
+#include "dataset/reader/reader.h"
 
 #define MR_READER_MAX_DEPTH 128
 #define MR_READER_PROBES 8 /* of the page cache, before files are mapped for the first time */

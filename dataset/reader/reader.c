@@ -7,7 +7,7 @@
  * mapping a buffer again for each file is slow. So a buffer is shrunk only when the recent reads
  * would fit into a quarter of it.
  */
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
  * that ends with a zero is good only if the file is still long enough. In either case the part is
  * read again, with system calls, and that writes the message.
  */
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 
 #include <errno.h>
 #include <setjmp.h>

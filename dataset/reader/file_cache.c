@@ -7,7 +7,7 @@
  * its number to another file at once. So an entry counts its users, and the list holds only entries
  * without users.
  */
-#include "dataset/file_cache.h"
+#include "dataset/reader/file_cache.h"
 
 #include <assert.h>
 #include <errno.h>

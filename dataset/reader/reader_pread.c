@@ -7,7 +7,7 @@
  * a short read that ends exactly at the size that the file reported. A lack of descriptors is not a
  * fault of the sample: the reader waits for them and never reports damage.
  */
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>

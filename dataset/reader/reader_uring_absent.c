@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces reader_uring.c in a build without liburing: creating this reader fails. */
-#include "dataset/reader_impl.h"
+#include "dataset/reader/reader_impl.h"
 
 static mr_status refuse_uring(struct mr_reader *reader, mr_error *error)
 {
