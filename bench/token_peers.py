@@ -197,10 +197,10 @@ def compile_programs(llmc, build, folder):
         with open(f"{folder}/loader{i}.h", "w", encoding="utf-8") as file:
             file.write(source)
         programs[key] = f"{folder}/token_rows{i}"
-        subprocess.run(["cc", "-O3", "-march=native", "-w", f"-DLOADER=\"{folder}/loader{i}.h\"",
-                        "-I", llmc, "-I", f"{ROOT}/include", f"{HERE}/token_rows.c", "-o",
-                        programs[key], "-L", build, f"-Wl,-rpath,{build}", "-lmillrace", "-lm"],
-                       check=True)
+        subprocess.run(["cc", "-O3", "-march=native", "-w", "-D_GNU_SOURCE",
+                        f"-DLOADER=\"{folder}/loader{i}.h\"", "-I", llmc, "-I", f"{ROOT}/include",
+                        f"{HERE}/token_rows.c", "-o", programs[key], "-L", build,
+                        f"-Wl,-rpath,{build}", "-lmillrace", "-lm"], check=True)
     return programs
 
 
