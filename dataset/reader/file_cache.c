@@ -22,6 +22,7 @@
 #include "base/xxh3.h"
 
 #define MAX_OPEN 1024
+#define MAX_MAPPED ((uint64_t)64 << 30) /* bytes of files, whose page tables take 0.2 % of that */
 
 struct entry {
     uint64_t file;
@@ -39,6 +40,7 @@ struct mr_file_cache {
     uint64_t n_files; /* of the catalog */
     uint32_t capacity;
     uint32_t n_open;
+    uint64_t mapped; /* bytes of files */
     uint32_t n_used; /* entries ever used: the first n_used of the array */
     uint32_t free;   /* chain of closed entries below n_used */
     uint32_t newest, oldest;
@@ -120,10 +122,12 @@ int mr_file_cache_create(const struct mr_catalog *catalog, const struct mr_other
     return 0;
 }
 
-static void close_entry(struct entry *entry)
+static void close_entry(struct mr_file_cache *cache, struct entry *entry)
 {
-    if (entry->map && entry->map != MAP_FAILED)
+    if (entry->map && entry->map != MAP_FAILED) {
         munmap(entry->map, entry->map_len);
+        cache->mapped -= entry->map_len;
+    }
     entry->map = NULL;
     close(entry->fd);
     entry->fd = -1;
@@ -135,7 +139,7 @@ void mr_file_cache_destroy(struct mr_file_cache *cache)
         return;
     for (uint32_t i = 0; i < cache->n_used; i++)
         if (cache->entries[i].fd >= 0)
-            close_entry(&cache->entries[i]);
+            close_entry(cache, &cache->entries[i]);
     free(cache->entries);
     free(cache->buckets);
     free(cache);
@@ -197,7 +201,7 @@ bool mr_file_cache_shed(struct mr_file_cache *cache)
     while (*link != entry_name(cache, entry))
         link = &entry_at(cache, *link)->chain;
     *link = entry->chain;
-    close_entry(entry);
+    close_entry(cache, entry);
     entry->chain = cache->free;
     cache->free = entry_name(cache, entry);
     cache->n_open--;
@@ -259,27 +263,33 @@ void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file)
         add_idle(cache, entry);
 }
 
-/* Samples are read in random order, so a fault should read no more than its page. */
-static void map_entry(struct entry *entry)
+/* Samples are often read in random order, so a fault should read no more than its page. */
+static void map_entry(struct mr_file_cache *cache, struct entry *entry)
 {
     struct stat st;
     entry->map = MAP_FAILED;
-    if (fstat(entry->fd, &st) != 0 || st.st_size <= 0)
+    if (fstat(entry->fd, &st) != 0 || st.st_size <= 0 ||
+        (uint64_t)st.st_size > MAX_MAPPED - cache->mapped)
         return;
     entry->map_len = (size_t)st.st_size;
     entry->map = mmap(NULL, entry->map_len, PROT_READ, MAP_SHARED, entry->fd, 0);
-    if (entry->map != MAP_FAILED)
-        (void)madvise(entry->map, entry->map_len, MADV_RANDOM);
+    if (entry->map == MAP_FAILED)
+        return;
+    cache->mapped += entry->map_len;
+    (void)madvise(entry->map, entry->map_len, MADV_RANDOM);
 }
 
 bool mr_file_cache_map(struct mr_file_cache *cache, uint64_t file, struct mr_file_map *map_out)
 {
-    if (mr_file_cache_acquire(cache, file) < 0)
-        return false;
     struct entry *entry = find_file(cache, file);
+    if (!entry)
+        return false;
+    if (entry->n_users == 0) { /* it is now the one that was used last */
+        remove_idle(cache, entry);
+        add_idle(cache, entry);
+    }
     if (!entry->map)
-        map_entry(entry);
+        map_entry(cache, entry);
     *map_out = (struct mr_file_map){entry->fd, entry->map, entry->map_len};
-    mr_file_cache_release(cache, file);
-    return map_out->bytes != MAP_FAILED;
+    return entry->map != MAP_FAILED;
 }

@@ -50,8 +50,9 @@ struct mr_file_map {
 };
 
 /*
- * Map a file, which stays mapped while it is open. *map_out is valid until the next call for this
- * cache. Returns false if the file cannot be opened or mapped.
+ * Map an open file, which stays mapped while it is open. *map_out is valid until the next call for
+ * this cache. Returns false if the file is not open: where shards are opened and closed all the
+ * time, none is mapped for one read. Also false if it cannot be mapped, or too much is.
  */
 bool mr_file_cache_map(struct mr_file_cache *cache, uint64_t file, struct mr_file_map *map_out);
 

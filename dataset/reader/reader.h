@@ -38,7 +38,8 @@ struct mr_reader_options {
     bool plain_descriptors; /* use io_uring without fixed-file slots, as on kernels before 5.19; for
                                tests */
     bool maps_files; /* small parts are copied from mapped files while these are in memory; only in
-                        a process whose handler of SIGBUS calls mr_reader_leave_copy() */
+                        a process of one thread, whose handler of SIGBUS calls
+                        mr_reader_leave_copy() */
     const struct mr_other_files *other_files; /* NULL: there are none */
 };
 
@@ -72,7 +73,7 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
 void mr_reader_destroy(struct mr_reader *reader);
 
 /*
- * For a handler of SIGBUS: if the thread was copying from a mapped file, it does not return, and
+ * For a handler of SIGBUS: if the process was copying from a mapped file, it does not return, and
  * the part is read with system calls. Else it returns.
  */
 void mr_reader_leave_copy(void);

@@ -157,7 +157,7 @@ bool mr_reader_fits_call(const struct mr_reader_part *part);
 
 /* True if small parts are copied from mapped files now. */
 bool mr_reader_is_mapped(const struct mr_reader *reader);
-/* Copy a range of a shard from its mapping. Returns false if it must be read with system calls. */
+/* Copy a range of an open shard from its mapping. False if it must be read with system calls. */
 bool mr_reader_copy(struct mr_reader *reader, const struct mr_extent *extent, uint8_t *out);
 
 /* Announce a part to the kernel, and put it into the queue of parts to read with ordinary calls. */

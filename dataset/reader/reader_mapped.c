@@ -8,9 +8,12 @@
  * time.
  *
  * Invariant: the bytes are those that a read returns. After the end of a file that has shrunk,
- * whole pages raise SIGBUS, which ends the copy, and the rest of the last page is zero. So a copy
- * that ends with a zero is good only if the file is still long enough. In either case the part is
- * read again, with system calls, and that writes the message.
+ * whole pages raise SIGBUS, which ends the copy, and the rest of the last page is zero. So if the
+ * last byte is zero after the copy (of an i32 it always is), a byte of a later page is read too: it
+ * raises SIGBUS if the file now ends in the copy. In the last pages of the file, its length is
+ * asked for. What is not good is read again, with system calls, and that writes the message. As
+ * with a read, a file that shrinks during the copy itself may have zeros, where the file system
+ * writes them before it changes the size (XFS).
  */
 #include "dataset/reader/reader_impl.h"
 
@@ -22,7 +25,9 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#define MAX_BYTES 32768 /* for more, a system call is a small part of the time */
+/* With the last label; for more, a system call is a small part of the time. */
+#define MAX_BYTES (32768 + 8)
+#define PAGE 65536 /* a multiple of the size of any kernel's pages */
 #define PROBE_EVERY 16
 #define MAX_PROBES 2048
 
@@ -35,24 +40,38 @@ void mr_reader_leave_copy(void)
         siglongjmp(after_copy, 1);
 }
 
-static bool copy(uint8_t *out, const uint8_t *bytes, size_t len)
+static bool reaches(int fd, uint64_t end)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_size >= end;
+}
+
+/* Does the file still have the byte before end? Raises SIGBUS if not. */
+static bool is_whole(const struct mr_file_map *map, uint64_t end)
+{
+    uint64_t next = (end + PAGE - 1) / PAGE * PAGE;
+    const volatile uint8_t *bytes = map->bytes;
+    if (bytes[end - 1] != 0)
+        return true;
+    if (next >= map->len)
+        return reaches(map->fd, end);
+    (void)bytes[next];
+    return true;
+}
+
+static bool copy(uint8_t *out, const struct mr_file_map *map, const struct mr_extent *extent)
 {
     bool is_good = false;
     if (sigsetjmp(after_copy, 0) == 0) {
         is_copying = 1;
         atomic_signal_fence(memory_order_seq_cst);
-        memcpy(out, bytes, len);
+        memcpy(out, map->bytes + extent->offset, (size_t)extent->len);
+        atomic_thread_fence(memory_order_seq_cst);
+        is_good = is_whole(map, extent->offset + extent->len);
         atomic_signal_fence(memory_order_seq_cst);
-        is_good = true;
     }
     is_copying = 0;
     return is_good;
-}
-
-static bool reaches(int fd, uint64_t end)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 && (uint64_t)st.st_size >= end;
 }
 
 bool mr_reader_is_mapped(const struct mr_reader *reader)
@@ -60,7 +79,10 @@ bool mr_reader_is_mapped(const struct mr_reader *reader)
     return reader->mapped.n_needed > 0 && reader->mapped.n_cached >= reader->mapped.n_needed;
 }
 
-/* Is the byte in memory? Where the file system cannot tell, no file is mapped. */
+/*
+ * Is the byte in memory? If not, the question begins to read it. Where the system cannot tell, no
+ * file is mapped.
+ */
 static void probe(struct mr_reader *reader, int fd, uint64_t offset)
 {
     struct mr_reader_mapped *mapped = &reader->mapped;
@@ -75,7 +97,7 @@ static void probe(struct mr_reader *reader, int fd, uint64_t offset)
     if (mr_reader_is_mapped(reader) && mapped->n_needed < MAX_PROBES)
         mapped->n_needed *= 4;
     mapped->n_cached = 0;
-    if (n < 0 && errno == EOPNOTSUPP)
+    if (n < 0 && errno != EAGAIN)
         mapped->n_needed = 0;
 }
 
@@ -92,7 +114,5 @@ bool mr_reader_copy(struct mr_reader *reader, const struct mr_extent *extent, ui
         return false;
     if (is_probed)
         probe(reader, map.fd, extent->offset + extent->len - 1);
-    return mr_reader_is_mapped(reader) &&
-           copy(out, map.bytes + extent->offset, (size_t)extent->len) &&
-           (out[extent->len - 1] != 0 || reaches(map.fd, extent->offset + extent->len));
+    return mr_reader_is_mapped(reader) && copy(out, &map, extent);
 }

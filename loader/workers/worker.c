@@ -249,13 +249,27 @@ static void make_sample(struct mr_worker *w, struct mr_sample_job *job, const st
     report_doing(w, MR_DOING_NOTHING);
 }
 
+static uint64_t begin_read_time(const struct mr_worker *w)
+{
+    return w->times_reads ? mr_clock_now_ns() : 0;
+}
+
+static void count_read_time(struct mr_worker *w, uint64_t begin)
+{
+    if (w->times_reads)
+        atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin,
+                                  memory_order_relaxed);
+}
+
 static bool submit_read(struct mr_worker *w, struct mr_sample_job *job)
 {
     for (job->tag = 0; w->is_used[job->tag];)
         job->tag++;
     job->begin_ns = mr_trace_ring_begin(w->ring);
+    uint64_t begin = begin_read_time(w);
     if (!mr_sample_make_submit(w->maker, job, w->reader))
         return false;
+    count_read_time(w, begin); /* a part in memory may be copied at once */
     w->is_used[job->tag] = true;
     w->in_flight[job->tag] = *job;
     return true;
@@ -284,13 +298,11 @@ static bool read_ahead(struct mr_worker *w)
 static bool finish_read(struct mr_worker *w)
 {
     struct mr_read read;
-    uint64_t begin = w->times_reads ? mr_clock_now_ns() : 0;
+    uint64_t begin = begin_read_time(w);
     report_doing(w, MR_DOING_READING);
     if (!mr_reader_reap(w->reader, true, &read))
         return false;
-    if (w->times_reads)
-        atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin,
-                                  memory_order_relaxed);
+    count_read_time(w, begin);
     atomic_fetch_add_explicit(&w->record->bytes_read, mr_read_bytes(&read), memory_order_relaxed);
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
@@ -374,6 +386,7 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
                                         .n_connections = mr_control_connections(o),
                                         .retry_ms = o->retry_ms,
                                         .maps_files = w->job.own_process &&
+                                                      o->reader == MR_READER_AUTO &&
                                                       mr_catalog_kind(w->job.catalog)->tokens > 0,
                                         .other_files = mr_sample_make_files(w->maker)};
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);

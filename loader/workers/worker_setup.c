@@ -24,8 +24,7 @@ static struct mr_worker_record *fault_record; /* of this process; set once, befo
 static void on_fault(int signal)
 {
     atomic_store(&fault_record->cause, (uint32_t)signal);
-    /* SA_RESETHAND has restored the default action, which ends the process with this signal. */
-    raise(signal);
+    raise(signal); /* the default action is restored, and ends the process */
 }
 
 /* A fault in a copy from a mapped file is that file's end, not the worker's. */
@@ -49,7 +48,7 @@ static void catch_faults(struct mr_worker_record *record)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);
     action.sa_handler = on_bus;
-    action.sa_flags &= ~SA_RESETHAND;
+    action.sa_flags &= ~SA_RESETHAND; /* a fault of a copy may be followed by others */
     sigaction(SIGBUS, &action, NULL);
 }
 

@@ -28,7 +28,7 @@ struct way {
     mr_reader_kind kind;
     bool plain_descriptors;
     bool is_remote;  /* the same files from an HTTP server */
-    bool maps_files; /* from the first part on */
+    bool maps_files; /* from the second part of a file on */
 };
 #define N_WAYS 5
 extern const struct way ways[N_WAYS];
