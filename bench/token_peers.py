@@ -76,8 +76,7 @@ def millrace_pairs(folder, window, workers, keys="", **options):
     import millrace
     import torch
     loader = millrace.Loader(f"tokens:{folder}/x.bin?window={window}{keys}", batch_size=BATCH,
-                             num_workers=workers, seed=1, drop_last=True, n_slots=8,
-                             **options)
+                             num_workers=workers, seed=1, drop_last=True, **options)
     while True:
         for batch in loader:
             yield torch.from_dlpack(batch["tokens"]), torch.from_dlpack(batch["labels"])
