@@ -2,10 +2,10 @@
 /*
  * Copies rows of tokens from mapped files: a system call takes longer than the copy. But a page
  * that is not in memory would stop the worker for a disk's delay, with no other read in flight. So
- * one part of PROBE_EVERY is first read without waiting. Files are mapped after n_needed of these
- * in a row were in memory, until one is not; then four times as many are needed, so that a file
- * which is read in order, ahead of which the kernel reads, does not change between the two all the
- * time.
+ * one part of PROBE_EVERY is read by a call that does not wait. Files are mapped after n_needed of
+ * these in a row were in memory, until one is not; then four times as many are needed, so that a
+ * file which is read in order, ahead of which the kernel reads, does not change between the two all
+ * the time.
  *
  * Invariant: the bytes are those that a read returns. After the end of a file that has shrunk,
  * whole pages raise SIGBUS, which ends the copy, and the rest of the last page is zero. So if the
@@ -80,25 +80,25 @@ bool mr_reader_is_mapped(const struct mr_reader *reader)
 }
 
 /*
- * Is the byte in memory? If not, the question begins to read it. Where the system cannot tell, no
- * file is mapped.
+ * Read a part if it is in memory; if not, the call begins to read it. Where the system cannot tell,
+ * no file is mapped.
  */
-static void probe(struct mr_reader *reader, int fd, uint64_t offset)
+static bool probe(struct mr_reader *reader, int fd, const struct mr_extent *extent, uint8_t *out)
 {
     struct mr_reader_mapped *mapped = &reader->mapped;
-    uint8_t byte;
-    struct iovec place = {.iov_base = &byte, .iov_len = 1};
+    struct iovec place = {.iov_base = out, .iov_len = (size_t)extent->len};
     mapped->n_parts = 0;
-    ssize_t n = preadv2(fd, &place, 1, (off_t)offset, RWF_NOWAIT);
-    if (n == 1) {
+    ssize_t n = preadv2(fd, &place, 1, (off_t)extent->offset, RWF_NOWAIT);
+    if (n == (ssize_t)extent->len) {
         mapped->n_cached += !mr_reader_is_mapped(reader);
-        return;
+        return true;
     }
     if (mr_reader_is_mapped(reader) && mapped->n_needed < MAX_PROBES)
         mapped->n_needed *= 4;
     mapped->n_cached = 0;
     if (n < 0 && errno != EAGAIN)
         mapped->n_needed = 0;
+    return false;
 }
 
 bool mr_reader_copy(struct mr_reader *reader, const struct mr_extent *extent, uint8_t *out)
@@ -112,7 +112,5 @@ bool mr_reader_copy(struct mr_reader *reader, const struct mr_extent *extent, ui
         !mr_file_cache_map(reader->cache, extent->file, &map) || extent->offset > map.len ||
         extent->len > map.len - extent->offset)
         return false;
-    if (is_probed)
-        probe(reader, map.fd, extent->offset + extent->len - 1);
-    return mr_reader_is_mapped(reader) && copy(out, &map, extent);
+    return is_probed ? probe(reader, map.fd, extent, out) : copy(out, &map, extent);
 }
