@@ -168,12 +168,17 @@ static mr_status try_ops(struct mr_reader *reader, const struct mr_reader_ops *o
     return status;
 }
 
+static bool is_remote(const struct mr_reader *reader)
+{
+    return reader->options.root_url || mr_catalog_is_remote(reader->catalog);
+}
+
 /*
  * MR_READER_AUTO falls back to pread if io_uring is missing, incomplete, or cannot lock its memory.
  */
 static mr_status choose_ops(struct mr_reader *reader, mr_error *error)
 {
-    if (reader->options.root_url || mr_catalog_is_remote(reader->catalog))
+    if (is_remote(reader))
         return try_ops(reader, &mr_reader_remote_ops, error);
     if (reader->options.kind != MR_READER_AUTO)
         return try_ops(reader, readers[reader->options.kind], error);
@@ -201,8 +206,7 @@ static mr_status set_up_reader(struct mr_reader *reader, mr_error *error)
 static bool may_map(const struct mr_reader *reader)
 {
     struct rlimit limit;
-    return reader->options.maps_files && !reader->options.root_url &&
-           !mr_catalog_is_remote(reader->catalog) && getrlimit(RLIMIT_AS, &limit) == 0 &&
+    return reader->options.maps_files && !is_remote(reader) && getrlimit(RLIMIT_AS, &limit) == 0 &&
            limit.rlim_cur == RLIM_INFINITY;
 }
 

@@ -25,6 +25,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "base/checked.h"
+
 /* With the last label; for more, a system call is a small part of the time. */
 #define MAX_BYTES (32768 + 8)
 #define PAGE 65536 /* a multiple of the size of any kernel's pages */
@@ -49,7 +51,7 @@ static bool reaches(int fd, uint64_t end)
 /* Does the file still have the byte before end? Raises SIGBUS if not. */
 static bool is_whole(const struct mr_file_map *map, uint64_t end)
 {
-    uint64_t next = (end + PAGE - 1) / PAGE * PAGE;
+    uint64_t next = mr_align_up((size_t)end, PAGE);
     const volatile uint8_t *bytes = map->bytes;
     if (bytes[end - 1] != 0)
         return true;

@@ -37,7 +37,8 @@ typedef enum mr_start {
 
 /** How workers read files. */
 typedef enum mr_reader_kind {
-    MR_READER_AUTO = 0, /* default: io_uring if the kernel allows it, otherwise pread */
+    MR_READER_AUTO = 0, /* default: io_uring if the kernel allows it, otherwise pread; worker
+                           processes copy short rows of tokens from mapped files (docs/tokens.md) */
     MR_READER_URING = 1,
     MR_READER_PREAD = 2
 } mr_reader_kind;
