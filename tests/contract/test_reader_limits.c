@@ -203,8 +203,8 @@ static void the_memory_for_a_huge_file_is_released(void **state)
         struct mr_reader *reader = make_reader(dataset, way, 2, NO_LIMIT);
         size_t before = resident_bytes();
         assert_in_range(read_and_measure(reader, 0, 4), before + 40 * MIB, SIZE_MAX);
-        /* Buffers of up to 4 MiB are not shrunk. */
-        assert_in_range(read_and_measure(reader, 1, 300), 0, before + 10 * MIB);
+        /* Two buffers of up to 4 MiB are not shrunk, and a sanitizer keeps some memory. */
+        assert_in_range(read_and_measure(reader, 1, 300), 0, before + 20 * MIB);
         mr_reader_destroy(reader);
     }
     mr_dataset_destroy(dataset);
