@@ -140,7 +140,8 @@ typedef struct mr_callbacks {
      * call at a time; with MR_START_THREAD several threads call it at once, with the same user.
      * Callbacks may fork, but only the process that was called continues with the sample. A child
      * that returns from get or release is ended by _exit(1), with any start method and also with
-     * MR_NO_WORKERS.
+     * MR_NO_WORKERS. With MR_START_FORK, a lock that another thread holds while mr_loader_create()
+     * runs stays locked in the workers.
      */
     int (*get)(void *user, int64_t index, mr_sample *sample);
     /* Called when the sample's bytes are no longer needed; may be NULL. */

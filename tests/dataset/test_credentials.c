@@ -12,6 +12,7 @@
 #include "dataset/remote/stores/credentials.h"
 #include "tests/dataset/key_rig.h"
 #include "tests/support/folder.h"
+#include "tests/support/processes.h"
 
 #include <millrace/dataset.h>
 #include <millrace/status.h>
@@ -235,6 +236,9 @@ static void a_busy_metadata_service_is_not_taken_for_none(void **state)
 static void local_annotations_of_images_at_s3_need_awss_keys(void **state)
 {
     (void)state;
+#ifdef MR_TEST_ASAN
+    skip(); /* this test forks beside the server's threads */
+#endif
     char spec[2 * PATH_BYTES];
     key_rig_write_file("all.json",
                        "{\"images\":[{\"id\":1,\"file_name\":\"a.jpg\",\"width\":9,\"height\":9}],"
@@ -258,6 +262,9 @@ static void local_annotations_of_images_at_s3_need_awss_keys(void **state)
 static void other_stores_do_not_ask_for_awss_keys(void **state)
 {
     (void)state;
+#ifdef MR_TEST_ASAN
+    skip(); /* this test forks beside the server's threads */
+#endif
     struct mr_store_settings settings;
     key_rig_set_below("AWS_CONTAINER_CREDENTIALS_FULL_URI", mr_test_http_url(key_rig.server),
                       "/container");

@@ -11,6 +11,7 @@
 #include "dataset/remote/stores/credentials.h"
 #include "dataset/remote/stores/settings_cell.h"
 #include "tests/dataset/key_rig.h"
+#include "tests/support/processes.h"
 
 #include <millrace/status.h>
 
@@ -198,6 +199,9 @@ static void a_release_does_not_wait_for_a_renewal(void **state)
 static void a_forked_child_has_its_own_settings(void **state)
 {
     (void)state;
+#ifdef MR_TEST_ASAN
+    skip(); /* this test forks beside the server's threads */
+#endif
     mr_error error;
     key_rig.life_s = 2;
     key_rig_set_below("AWS_CONTAINER_CREDENTIALS_FULL_URI", mr_test_http_url(key_rig.server),

@@ -3,7 +3,11 @@
 #ifndef TESTS_SUPPORT_PROCESSES_H
 #define TESTS_SUPPORT_PROCESSES_H
 
-/* Defined under AddressSanitizer, whose shadow memory needs an unlimited address space. */
+/*
+ * Defined under AddressSanitizer, whose shadow memory needs an unlimited address space. Before LLVM
+ * 18 its allocator stays locked in a child that is forked while another thread allocates, so
+ * nothing is forked beside the threads of a server of the tests, unless it calls exec() at once.
+ */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define MR_TEST_ASAN 1

@@ -169,9 +169,11 @@ static void order_and_bits_from_stores_are_those_of_local_shards(void **state)
         expect_same(remote, &wanted, &o);
         o.num_workers = 2;
         expect_same(remote, &wanted, &o);
+#ifndef MR_TEST_ASAN
         o.start = MR_START_FORK;
         expect_same(remote, &wanted, &o);
         o.start = MR_START_DEFAULT;
+#endif
         mr_dataset_destroy(remote);
     }
     mr_test_epoch_free(&wanted);
@@ -199,6 +201,10 @@ static void order_and_bits_are_those_of_local_shards(void **state)
     for (int opened = 0; opened < 2; opened++) {
         mr_dataset *remote = opened == 0 ? first : second;
         for (uint32_t start = MR_START_EXEC; start <= MR_START_THREAD; start++) {
+#ifdef MR_TEST_ASAN
+            if (start == MR_START_FORK)
+                continue;
+#endif
             o.start = start;
             expect_same(remote, &wanted, &o);
         }
