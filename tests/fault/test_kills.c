@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
+#include "tests/support/killer.h"
 #include "tests/support/processes.h"
 #include "tests/support/scale.h"
 #include "tests/support/assert_words.h"
@@ -39,41 +39,6 @@ static mr_loader_options base_options(mr_start start)
     o.num_workers = 3;
     o.start = start;
     return o;
-}
-
-/*
- * Kills one living worker every 30 ms, in turn, until stopped. If no batch has come since the last
- * kill (on a loaded machine), it waits: workers that are killed repeatedly before they have begun
- * end the loader.
- */
-struct killer {
-    mr_loader *loader;
-    int signal;
-    _Atomic bool stop;
-    uint32_t n_kills;
-};
-
-static uint64_t n_batches(mr_loader *loader)
-{
-    mr_loader_stats stats = MR_LOADER_STATS_INIT;
-    mr_loader_get_stats(loader, &stats);
-    return stats.n_batches;
-}
-
-static void *kill_workers(void *arg)
-{
-    struct killer *k = arg;
-    while (!k->stop) {
-        int64_t pids[8];
-        uint32_t n = mr_loader_worker_pids(k->loader, pids, 8);
-        uint64_t before = n_batches(k->loader);
-        if (n > 0 && kill((pid_t)pids[k->n_kills % (n < 8 ? n : 8)], k->signal) == 0)
-            k->n_kills++;
-        mr_test_sleep_ms(30);
-        for (int i = 0; i < 30 && !k->stop && n_batches(k->loader) == before; i++)
-            mr_test_sleep_ms(10);
-    }
-    return NULL;
 }
 
 /* What the workers make while they are killed. */
@@ -100,10 +65,8 @@ static void run_under_fire(const struct work *work, mr_start start, uint32_t n_k
     mr_loader *oracle = make_loader(work, &calm);
     mr_loader_options o = base_options(start);
     mr_loader *loader = make_loader(work, &o);
-    struct killer killer = {.loader = loader, .signal = SIGKILL};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
-    for (uint64_t e = 0; killer.n_kills < n_kills; e++) {
+    struct mr_test_killer *killer = mr_test_killer_start(loader, SIGKILL);
+    for (uint64_t e = 0; mr_test_killer_n_kills(killer) < n_kills; e++) {
         struct mr_test_epoch expected = mr_test_epoch_run(oracle, e % 3);
         struct mr_test_epoch got = mr_test_epoch_run(loader, e % 3);
         assert_int_equal(got.status, MR_END);
@@ -112,8 +75,7 @@ static void run_under_fire(const struct work *work, mr_start start, uint32_t n_k
         mr_test_epoch_free(&expected);
         mr_test_epoch_free(&got);
     }
-    killer.stop = true;
-    pthread_join(thread, NULL);
+    mr_test_killer_stop(killer);
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
     assert_true(stats.n_deaths >= n_kills / 2);

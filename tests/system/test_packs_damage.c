@@ -9,9 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +21,8 @@
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
+#include "tests/support/killer.h"
 #include "tests/support/packs.h"
-#include "tests/support/processes.h"
 
 enum { N_CLASSES = 2, N_IMAGES = 16, N = N_CLASSES * N_IMAGES, PATH = 600 };
 
@@ -371,26 +369,6 @@ static void limits_hold_for_the_whole_sample(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Kills one living worker every 40 ms, round robin, until it is stopped. */
-struct killer {
-    mr_loader *loader;
-    _Atomic bool stop;
-    _Atomic uint32_t n_kills;
-};
-
-static void *kill_workers(void *arg)
-{
-    struct killer *k = arg;
-    while (!k->stop) {
-        int64_t pids[8];
-        uint32_t n = mr_loader_worker_pids(k->loader, pids, 8);
-        if (n > 0 && kill((pid_t)pids[k->n_kills % (n < 8 ? n : 8)], SIGKILL) == 0)
-            k->n_kills++;
-        mr_test_sleep_ms(40);
-    }
-    return NULL;
-}
-
 static void kills_change_no_byte(void **state)
 {
     (void)state;
@@ -398,18 +376,15 @@ static void kills_change_no_byte(void **state)
     mr_loader_options o = plain(3, MR_ON_ERROR_FAIL);
     struct mr_test_epoch expected = run_folder("train:224");
     mr_loader *loader = mr_test_loader(dataset, "train:224", &o);
-    struct killer killer = {.loader = loader};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
-    while (killer.n_kills < 30) {
+    struct mr_test_killer *killer = mr_test_killer_start(loader, SIGKILL);
+    while (mr_test_killer_n_kills(killer) < 30) {
         struct mr_test_epoch got = mr_test_epoch_run(loader, 0);
         if (got.status != MR_END || got.n_failures > 0)
             fail_msg("%s", got.n_failures ? got.first_error.text : mr_loader_error(loader)->text);
         assert_true(got.digest == expected.digest);
         mr_test_epoch_free(&got);
     }
-    killer.stop = true;
-    pthread_join(thread, NULL);
+    mr_test_killer_stop(killer);
     mr_loader_destroy(loader);
     mr_dataset_destroy(dataset);
     mr_test_epoch_free(&expected);
