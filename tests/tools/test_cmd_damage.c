@@ -170,9 +170,13 @@ static void a_run_of_damaged_samples_takes_a_hundred_lines_and_a_sum(void **stat
     assert_int_equal(run.status, 0);
     assert_non_null(strstr(run.err, "damaged samples skipped 3000 times; 3000 distinct samples:"));
     assert_non_null(strstr(run.err, "and 2900 more"));
-    for (const char *p = run.err; *p != '\0'; p++)
-        n_lines += *p == '\n';
-    assert_int_equal(n_lines, 102);
+    /* Of millrace: AddressSanitizer may say that it could not stop a thread to look for leaks. */
+    for (const char *p = run.err; p; p = strchr(p, '\n')) {
+        p += *p == '\n';
+        n_lines += strncmp(p, "millrace", strlen("millrace")) == 0;
+    }
+    if (n_lines != 102)
+        fail_msg("%u lines instead of 102: %s", n_lines, run.err);
     mr_run_free(&run);
 }
 
