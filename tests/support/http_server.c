@@ -341,8 +341,8 @@ static bool answer_with(struct mr_test_http *server, int fd, const struct reques
 static enum mr_test_fault choose_fault(struct mr_test_http *server, struct request *request)
 {
     enum mr_test_fault fault = MR_TEST_HTTP_GOOD;
+    request->seen.number = atomic_fetch_add(&server->n_requests, 1); /* while choose waits, too */
     pthread_mutex_lock(&server->lock);
-    request->seen.number = atomic_fetch_add(&server->n_requests, 1);
     if (server->choose)
         fault = server->choose(server->user, &request->seen);
     pthread_mutex_unlock(&server->lock);
