@@ -101,6 +101,28 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
     return MR_OK;
 }
 
+void rig_store_say(struct rig_store *store, const char *word)
+{
+    mr_error error;
+    if (store_set(store, word, "", 0, &error) != MR_OK)
+        abort();
+}
+
+void rig_store_await(struct rig_store *store, const char *word, uint32_t n)
+{
+    uint64_t end_ns = rig_now_ns() + WAIT_MS * RIG_MS;
+    for (uint32_t n_said = 0; n_said < n;) {
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+        n_said = 0;
+        lock_store(store);
+        for (uint32_t i = 0; i < store->n_keys; i++)
+            n_said += strcmp(store->at[i].key, word) == 0;
+        pthread_mutex_unlock(&store->mutex);
+        if (rig_now_ns() >= end_ns)
+            abort();
+    }
+}
+
 /* 1: found, 0: not found, -1: a rank disconnected. */
 static int find_value(struct rig_store *store, const char *key, void *value_out, uint32_t size,
                       uint32_t *len_out)

@@ -29,6 +29,9 @@ struct rig_store *rig_store_create(void);
 void rig_store_destroy(struct rig_store *store);
 /* From now on every get fails, as if a rank had disconnected. */
 void rig_store_break(struct rig_store *store);
+/* Tell the test that this rank is so far; wait until n ranks have said so. After 60 s aborts. */
+void rig_store_say(struct rig_store *store, const char *word);
+void rig_store_await(struct rig_store *store, const char *word, uint32_t n);
 
 /* The setup of one of world_size ranks, which must connect within timeout_ms. */
 struct rig_rank rig_rank_of(struct rig_store *store, uint32_t rank, uint32_t world_size,

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,16 @@ static int run_ends(struct member *m, uint32_t timeout_ms, const volatile uint32
     return 1;
 }
 
+static atomic_bool is_over; /* rank 0 has seen what the test is about */
+
+/* Rank 1 does nothing, and keeps its connections, until it is over. */
+static void idle_until_over(void)
+{
+    uint64_t start_ns = rig_now_ns();
+    while (!atomic_exchange(&is_over, false) && ms_since(start_ns) < NEVER_MS)
+        sleep_ms(1);
+}
+
 /* Rank 0 waits for a rank that does nothing. user: the kind. */
 static int wait_in_vain(struct rig_rank *rank)
 {
@@ -103,8 +114,9 @@ static int wait_in_vain(struct rig_rank *rank)
         wrong |= strstr(m.error.text, " 12 did not end") == NULL;
         /* The connections are closed, and a further call reports that at once. */
         wrong |= run_ends(&m, NEVER_MS, &stop, MR_ERR_PEER, 0, SOON_MS);
+        is_over = true;
     } else {
-        sleep_ms(200);
+        idle_until_over();
     }
     return wrong | leave(&m);
 }
@@ -123,36 +135,42 @@ static void every_collective_ends_by_its_deadline(void **state)
 struct stopper {
     volatile uint32_t stop;
     uint32_t after_ms;
-    uint64_t since_ns;
 };
 
 static void *stop_later(void *arg)
 {
     struct stopper *stopper = arg;
     sleep_ms(stopper->after_ms);
-    stopper->since_ns = rig_now_ns();
     __atomic_store_n(&stopper->stop, 1, __ATOMIC_RELEASE);
     return NULL;
+}
+
+/* Rank 0 is stopped while it waits for rank 1. */
+static int stop_rank_0(struct rig_rank *rank, struct member *m)
+{
+    struct stopper stopper = {.after_ms = 80};
+    pthread_t thread;
+    if (rank->setup.rank != 0) {
+        idle_until_over();
+        return 0;
+    }
+    if (pthread_create(&thread, NULL, stop_later, &stopper) != 0)
+        abort();
+    int wrong =
+        run_ends(m, NEVER_MS, &stopper.stop, MR_ERR_CANCELED, 0, stopper.after_ms + SOON_MS);
+    wrong |= stopper.stop == 0;
+    is_over = true;
+    pthread_join(thread, NULL);
+    return wrong;
 }
 
 static int run_until_stopped(struct rig_rank *rank)
 {
     struct member m;
-    struct stopper stopper = {.after_ms = 80};
-    pthread_t thread;
-    uint32_t kind = rank->user ? *(uint32_t *)rank->user : MR_COLLECTIVE_ALL_REDUCE;
-    if (join(rank, &m, kind, LARGE) != 0)
+    const uint32_t *kind = rank->user;
+    if (join(rank, &m, *kind, LARGE) != 0)
         return 1;
-    int wrong = 0;
-    if (rank->setup.rank == 0) {
-        if (pthread_create(&thread, NULL, stop_later, &stopper) != 0)
-            abort();
-        wrong = run_ends(&m, NEVER_MS, &stopper.stop, MR_ERR_CANCELED, 75, SOON_MS);
-        pthread_join(thread, NULL);
-    } else {
-        sleep_ms(200);
-    }
-    return wrong | leave(&m);
+    return stop_rank_0(rank, &m) | leave(&m);
 }
 
 static void stop_ends_a_blocked_collective_soon(void **state)
@@ -252,22 +270,12 @@ static void a_message_that_has_half_arrived_ends_like_any_other(void **state)
 static int run_until_stopped_after_a_rest(struct rig_rank *rank)
 {
     struct member m;
-    struct stopper stopper = {.after_ms = 100};
-    pthread_t thread;
     volatile uint32_t stop = 0;
     if (join(rank, &m, MR_COLLECTIVE_BARRIER, 0) != 0)
         return 1;
     int wrong = run_ends(&m, NEVER_MS, &stop, MR_OK, 0, NEVER_MS);
     sleep_ms(1200);
-    if (rank->setup.rank == 0) {
-        if (pthread_create(&thread, NULL, stop_later, &stopper) != 0)
-            abort();
-        wrong |= run_ends(&m, NEVER_MS, &stopper.stop, MR_ERR_CANCELED, 90, SOON_MS);
-        pthread_join(thread, NULL);
-    } else {
-        sleep_ms(300);
-    }
-    return wrong | leave(&m);
+    return wrong | stop_rank_0(rank, &m) | leave(&m);
 }
 
 static void stop_works_after_a_long_rest(void **state)
@@ -298,6 +306,7 @@ static int reduce_until_a_rank_dies(struct rig_rank *rank)
     volatile uint32_t stop = 0;
     if (join(rank, &m, MR_COLLECTIVE_ALL_REDUCE, 200000) != 0)
         return 1;
+    rig_store_say(rank->setup.store.user, "joined");
     int32_t status = MR_OK;
     for (uint32_t i = 0; i < 100000 && status == MR_OK; i++)
         status = rig_run(m.table, m.engine, &m.c, NEVER_MS, &stop, &m.error);
@@ -318,7 +327,8 @@ static void a_killed_rank_ends_the_others_with_peer_errors(void **state)
             struct rig_rank rank = rig_rank_of(store, i, 3, 20000);
             children[i] = rig_child(&rank, reduce_until_a_rank_dies);
         }
-        sleep_ms(200 + 17 * turn);
+        rig_store_await(store, "joined", 3);
+        sleep_ms(100 + 17 * turn);
         uint64_t start_ns = rig_now_ns();
         kill(children[turn % 3], SIGKILL);
         for (uint32_t i = 0; i < 3; i++)
@@ -335,6 +345,7 @@ static int reduce_until_the_deadline(struct rig_rank *rank)
     volatile uint32_t stop = 0;
     if (join(rank, &m, MR_COLLECTIVE_ALL_REDUCE, 200000) != 0)
         return 1;
+    rig_store_say(rank->setup.store.user, "joined");
     int32_t status = MR_OK;
     uint64_t start_ns = 0;
     for (uint32_t i = 0; i < 100000 && status == MR_OK; i++) {
@@ -362,7 +373,8 @@ static void a_hanging_rank_ends_the_others_by_their_deadline(void **state)
         struct rig_rank rank = rig_rank_of(store, i, 3, 20000);
         children[i] = rig_child(&rank, reduce_until_the_deadline);
     }
-    sleep_ms(300);
+    rig_store_await(store, "joined", 3);
+    sleep_ms(100);
     kill(children[1], SIGSTOP);
     assert_int_equal(rig_wait(children[0]), 0);
     assert_int_equal(rig_wait(children[2]), 0);
@@ -421,6 +433,7 @@ static int32_t set_and_hang(void *user, const char *key, const void *value, uint
 {
     struct half_connected *half = user;
     int32_t status = half->real.set(half->real.user, key, value, len, error);
+    rig_store_say(half->real.user, "set");
     if (++half->n_sets == 2)
         pause();
     return status;
@@ -463,12 +476,13 @@ static void wait_for_two_that_hang(bool broken)
         others[i].setup.local_address = "127.0.0.2";
         children[i] = rig_child(&others[i], create_half);
     }
+    rig_store_await(store, "set", 2);
     struct rig_rank rank = rig_rank_of(store, 1, 3, broken ? NEVER_MS : 400);
     pthread_t thread;
     if (broken && pthread_create(&thread, NULL, break_later, store) != 0)
         abort();
     if (broken)
-        refused(&rank, MR_ERR_PEER, "rank 1 disconnected", 290, SOON_MS);
+        refused(&rank, MR_ERR_PEER, "rank 1 disconnected", 0, 300 + SOON_MS);
     else
         refused(&rank, MR_ERR_TIMEOUT, "deadline", 390, 400 + SOON_MS);
     if (broken)
