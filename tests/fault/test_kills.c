@@ -271,7 +271,7 @@ static int hang(void)
     return 0;
 }
 
-static void check_harm(int (*act)(void), const char *words)
+static void check_harm(int (*act)(void), uint32_t time_limit_ms, const char *words)
 {
     struct harm harm = {.index = 17, .act = act};
     mr_dataset *d = harmful(&harm);
@@ -279,7 +279,7 @@ static void check_harm(int (*act)(void), const char *words)
         mr_loader_options o = base_options(MR_START_FORK);
         o.on_error = (mr_on_error)policy;
         o.no_shuffle = true;
-        o.time_limit_ms = 250;
+        o.time_limit_ms = time_limit_ms;
         mr_loader *loader = mr_test_loader(d, NULL, &o);
         struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
         mr_error damage;
@@ -306,19 +306,19 @@ static void check_harm(int (*act)(void), const char *words)
 static void a_crashing_sample_is_damaged_and_named(void **state)
 {
     (void)state;
-    check_harm(crash, "SIGSEGV");
+    check_harm(crash, 60000, "SIGSEGV");
 }
 
 static void a_sample_that_ends_its_worker_is_damaged_and_named(void **state)
 {
     (void)state;
-    check_harm(leave, "exited with status 3");
+    check_harm(leave, 60000, "exited with status 3");
 }
 
 static void a_hanging_sample_is_damaged_and_named(void **state)
 {
     (void)state;
-    check_harm(hang, "longer than 250 ms");
+    check_harm(hang, 1000, "longer than 1000 ms");
 }
 
 static void workers_that_all_die_at_once_end_the_loader(void **state)
@@ -371,11 +371,11 @@ static void a_single_worker_that_only_dies_ends_the_loader_quietly(void **state)
 
 static int refuse_slowly(void)
 {
-    mr_test_sleep_ms(20);
+    mr_test_sleep_ms(40);
     return 1;
 }
 
-/* The time limit applies to each sample. Together they take eight limits. */
+/* The time limit applies to each sample. Together they take four limits. */
 static void damaged_samples_in_a_row_do_not_reach_the_time_limit(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void damaged_samples_in_a_row_do_not_reach_the_time_limit(void **state)
     mr_loader_options o = base_options(MR_START_FORK);
     o.num_workers = 1;
     o.on_error = MR_ON_ERROR_SKIP;
-    o.time_limit_ms = 250;
+    o.time_limit_ms = 1000;
     mr_loader *loader = mr_test_loader(d, NULL, &o);
     assert_int_equal(mr_loader_set_epoch_order(loader, 1, &first, 1), MR_OK);
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_ERR_DAMAGED);
@@ -462,7 +462,7 @@ static void a_stuck_thread_is_an_error_that_names_its_sample(void **state)
     mr_dataset *d = harmful(&harm);
     mr_loader_options o = base_options(MR_START_THREAD);
     o.no_shuffle = true;
-    o.time_limit_ms = 200;
+    o.time_limit_ms = 1000;
     mr_loader *loader = mr_test_loader(d, NULL, &o);
     struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
     assert_int_equal(e.status, MR_ERR_WORKER);
