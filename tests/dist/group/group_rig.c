@@ -17,16 +17,19 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "dist/group/group.h"
 #include "tests/dist/group/device_engine_double.h"
 #include "tests/support/folder.h"
 
 #define CHILD_S 30
+#define JOIN_MS 20000 /* on a loaded machine */
 
 struct rank {
     pthread_t thread;
     uint32_t rank;
     uint32_t n_ranks;
-    uint32_t timeout_ms;
+    uint32_t timeout_ms; /* of each collective */
+    uint32_t join_ms;    /* of the creation */
     const char *init;
     rig_main f;
     void *arg;
@@ -109,13 +112,15 @@ static mr_status run_rank(struct rank *rank)
     options.nccl_comm = the_comm;
     options.rank = rank->rank;
     options.world_size = rank->n_ranks;
-    options.timeout_ms = rank->timeout_ms;
+    options.timeout_ms = rank->join_ms;
     rank->error = (mr_error){0};
     mr_status status = mr_group_create(&options, &group, &rank->error);
-    if (!status)
+    if (!status) {
+        group->timeout_ms = rank->timeout_ms;
         rank->f(group, rank->arg);
-    else
+    } else {
         rig_check(group == NULL, NULL, __FILE__, __LINE__, "no group after a failure");
+    }
     mr_group_destroy(group);
     return status;
 }
@@ -137,23 +142,20 @@ static char *make_address_file(char init_out[MEETING])
     return folder;
 }
 
-void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
-                mr_error results_out[RIG_RANKS])
+/* Every rank as a thread. */
+static void run_threads(const struct rank *each, mr_error results_out[RIG_RANKS])
 {
     char init[MEETING];
     struct rank ranks[RIG_RANKS];
     char *folder = make_address_file(init);
     atomic_store(&n_failed, 0);
-    for (uint32_t r = 0; r < n_ranks; r++) {
-        ranks[r] = (struct rank){.rank = r,
-                                 .n_ranks = n_ranks,
-                                 .timeout_ms = timeout_ms,
-                                 .init = init,
-                                 .f = f,
-                                 .arg = arg};
+    for (uint32_t r = 0; r < each->n_ranks; r++) {
+        ranks[r] = *each;
+        ranks[r].rank = r;
+        ranks[r].init = init;
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, run_thread, &ranks[r]), 0);
     }
-    for (uint32_t r = 0; r < n_ranks; r++) {
+    for (uint32_t r = 0; r < each->n_ranks; r++) {
         pthread_join(ranks[r].thread, NULL);
         results_out[r] = ranks[r].error;
     }
@@ -161,10 +163,24 @@ void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
     assert_int_equal(atomic_load(&n_failed), 0);
 }
 
+void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
+                mr_error results_out[RIG_RANKS])
+{
+    run_threads(&(struct rank){.n_ranks = n_ranks,
+                               .timeout_ms = timeout_ms,
+                               .join_ms = timeout_ms,
+                               .f = f,
+                               .arg = arg},
+                results_out);
+}
+
 void rig_run(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg)
 {
     mr_error results[RIG_RANKS];
-    rig_create(n_ranks, timeout_ms, f, arg, results);
+    run_threads(
+        &(struct rank){
+            .n_ranks = n_ranks, .timeout_ms = timeout_ms, .join_ms = JOIN_MS, .f = f, .arg = arg},
+        results);
     for (uint32_t r = 0; r < n_ranks; r++)
         if (results[r].status)
             fail_msg("rank %u: %s", r, results[r].text);
@@ -193,6 +209,7 @@ void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
         struct rank rank = {.rank = r,
                             .n_ranks = n_ranks,
                             .timeout_ms = timeout_ms,
+                            .join_ms = timeout_ms,
                             .init = init,
                             .f = f,
                             .arg = arg};

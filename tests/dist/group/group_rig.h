@@ -38,13 +38,13 @@ void rig_adopt(void *nccl_comm);
 struct device_double *rig_use_device(void);
 
 /*
- * Run f as each rank, in threads. Fails the test unless every group was created and every check
- * passed.
+ * Run f as each rank, in threads; timeout_ms is that of its collectives. Fails the test unless
+ * every group was created and every check passed.
  */
 void rig_run(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg);
 /*
- * The same, but creation may fail: results_out gets each rank's status, and f is run if it did not
- * fail.
+ * The same, but creation has that timeout too, and may fail: results_out gets each rank's status,
+ * and f is run if it did not fail.
  */
 void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
                 mr_error results_out[RIG_RANKS]);
