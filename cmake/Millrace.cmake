@@ -94,7 +94,7 @@ endfunction()
 function(mr_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT;TABLES" "SOURCES;LIBS" ${ARGN})
   if(NOT TEST_TIMEOUT)
-    set(TEST_TIMEOUT 60)
+    set(TEST_TIMEOUT 120)
   endif()
   if(MILLRACE_SANITIZE) # sanitizers make some tests four times as slow
     math(EXPR TEST_TIMEOUT "3 * ${TEST_TIMEOUT}")

@@ -7,7 +7,7 @@ foreach(trainer darknet llmc)
     set_tests_properties(test_plug_${trainer} PROPERTIES SKIP_RETURN_CODE 77)
     continue()
   endif()
-  mr_test(test_plug_${trainer} SOURCES test_plug_${trainer}.c LIBS mr_dist mr_test_runs TIMEOUT 120)
+  mr_test(test_plug_${trainer} SOURCES test_plug_${trainer}.c LIBS mr_dist mr_test_runs TIMEOUT 300)
   target_compile_definitions(test_plug_${trainer}
       PRIVATE MR_TEST_GLOO=$<TARGET_EXISTS:mr_gloo_module>
       MR_TEST_PLUG="$<TARGET_FILE:plug_${trainer}>")
@@ -24,7 +24,7 @@ function(mr_diff_test trainer file)
     COMMAND awk -v name=${file} -f ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk ${diff} >${out}
     DEPENDS ${diff} ${CMAKE_CURRENT_SOURCE_DIR}/new_file.awk)
   mr_test(test_diff_${trainer} SOURCES test_diff_${trainer}.c ${out} LIBS mr_loader mr_test_runs
-      TIMEOUT 120)
+      TIMEOUT 300)
   target_compile_definitions(test_diff_${trainer} PRIVATE MR_TEST_DIFF_FILE="${out}")
 endfunction()
 mr_diff_test(darknet examples/millrace_data.h)
@@ -32,7 +32,7 @@ mr_diff_test(llmc llmc/dataloader_millrace.h)
 
 # What replaces the loader of darknet's detector, as C and, for hank-ai's darknet, as C++.
 mr_test(test_darknet_detector SOURCES test_darknet_detector.c LIBS mr_loader mr_test_runs
-        TIMEOUT 120)
+        TIMEOUT 300)
 find_program(MR_CXX NAMES $ENV{CXX} c++ g++ clang++)
 if(MR_CXX)
   add_test(NAME darknet_detector_compiles_as_cpp
@@ -53,7 +53,7 @@ endforeach()
 
 # The programs of docs/detection.md.
 if(TARGET detection)
-  mr_test(test_detection_examples SOURCES test_detection_examples.c LIBS mr_test_runs TIMEOUT 120)
+  mr_test(test_detection_examples SOURCES test_detection_examples.c LIBS mr_test_runs TIMEOUT 300)
   target_compile_definitions(test_detection_examples
       PRIVATE MR_TEST_DETECTION="$<TARGET_FILE:detection>"
               MR_TEST_SEGMENTATION="$<TARGET_FILE:segmentation>"
@@ -67,5 +67,5 @@ if(Python3_FOUND)
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/test_quotes.py ${PROJECT_SOURCE_DIR}
       ${PROJECT_SOURCE_DIR}/docs/plug-in.md ${PROJECT_SOURCE_DIR}/docs/training.md
       ${PROJECT_SOURCE_DIR}/docs/detection.md)
-  set_tests_properties(code_that_documents_quote_stands_in_the_examples PROPERTIES TIMEOUT 60)
+  set_tests_properties(code_that_documents_quote_stands_in_the_examples PROPERTIES TIMEOUT 120)
 endif()

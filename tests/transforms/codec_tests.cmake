@@ -33,7 +33,7 @@ mr_test(test_plan_runner_packed SOURCES test_plan_runner_packed.c guarded.c pack
 target_link_libraries(test_plan_runner_packed PRIVATE mr_test_allocations)
 foreach(set c avx2)
   add_test(NAME test_plan_runner_packed.${set} COMMAND test_plan_runner_packed)
-  set_tests_properties(test_plan_runner_packed.${set} PROPERTIES TIMEOUT 60 COST 60
+  set_tests_properties(test_plan_runner_packed.${set} PROPERTIES TIMEOUT 120 COST 120
       SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
 # Each allocation of making one sample's pixels fails in turn.
@@ -59,12 +59,12 @@ mr_test(test_codec_scan SOURCES test_codec_scan.c scan_pair.c
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)
   add_test(NAME test_codec_packed.${name} COMMAND test_codec_packed)
-  set_tests_properties(test_codec_packed.${name} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77
+  set_tests_properties(test_codec_packed.${name} PROPERTIES TIMEOUT 120 COST 120 SKIP_RETURN_CODE 77
       ENVIRONMENT "JSIMD_FORCE${simd}=1")
   add_test(NAME test_codec_scan.${name} COMMAND test_codec_scan)
-  set_tests_properties(test_codec_scan.${name} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77
+  set_tests_properties(test_codec_scan.${name} PROPERTIES TIMEOUT 120 COST 120 SKIP_RETURN_CODE 77
       ENVIRONMENT "JSIMD_FORCE${simd}=1")
   add_test(NAME test_codec_marked.${name} COMMAND test_codec_marked)
-  set_tests_properties(test_codec_marked.${name} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77
+  set_tests_properties(test_codec_marked.${name} PROPERTIES TIMEOUT 120 COST 120 SKIP_RETURN_CODE 77
       ENVIRONMENT "JSIMD_FORCE${simd}=1")
 endforeach()

@@ -23,7 +23,7 @@ add_dependencies(mr_group_rig mr_engine_double mr_device_engine_double)
 
 foreach(name group group_alone group_check group_cycles group_deaths group_device group_device_ends
     group_device_faults group_faults group_hang group_split module)
-  mr_test(test_${name} SOURCES test_${name}.c LIBS mr_group_rig TIMEOUT 120)
+  mr_test(test_${name} SOURCES test_${name}.c LIBS mr_group_rig TIMEOUT 300)
   set_tests_properties(test_${name} PROPERTIES LABELS tsan)
 endforeach()
 
@@ -34,7 +34,7 @@ target_link_libraries(mr_driver_double PRIVATE mr_flags)
 set_target_properties(mr_driver_double PROPERTIES OUTPUT_NAME cuda SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/driver_double)
 mr_test(test_group_pointers SOURCES test_group_pointers.c LIBS mr_group_rig mr_driver_double
-    TIMEOUT 60)
+    TIMEOUT 120)
 set_tests_properties(test_group_pointers PROPERTIES LABELS tsan)
 if(TARGET mr_gloo_module)
   target_compile_definitions(test_group_pointers
