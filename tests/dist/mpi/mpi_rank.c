@@ -256,7 +256,7 @@ static void scenario_hang(void)
     must(table->run(oracle.engine, &collective, start_ns + SECOND / 2, &stop, &error) ==
          MR_ERR_TIMEOUT);
     uint64_t took_ns = mr_clock_now_ns() - start_ns;
-    must(took_ns >= SECOND / 2 && took_ns < 3 * SECOND);
+    must(took_ns >= SECOND / 2 && took_ns < 20 * SECOND);
     must(strstr(error.text, "all_reduce of 1000 f64 did not end within"));
     must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) ==
          MR_ERR_STATE);
@@ -294,7 +294,7 @@ static void scenario_stop(void)
     must(pthread_create(&thread, NULL, set_soon, &stop) == 0);
     must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) ==
          MR_ERR_CANCELED);
-    must(mr_clock_now_ns() - start_ns < 5 * SECOND);
+    must(mr_clock_now_ns() - start_ns < 20 * SECOND);
     pthread_join(thread, NULL);
     must(folder_store_meet(folder, "stopped", mpi_rank, mpi_size));
     table->destroy(oracle.engine, false);
