@@ -118,8 +118,10 @@ void rig_store_await(struct rig_store *store, const char *word, uint32_t n)
         for (uint32_t i = 0; i < store->n_keys; i++)
             n_said += strcmp(store->at[i].key, word) == 0;
         pthread_mutex_unlock(&store->mutex);
-        if (rig_now_ns() >= end_ns)
+        if (n_said < n && rig_now_ns() >= end_ns) {
+            fprintf(stderr, "%u of %u ranks said '%s'\n", n_said, n, word);
             abort();
+        }
     }
 }
 

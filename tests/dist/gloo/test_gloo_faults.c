@@ -12,7 +12,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,16 +89,6 @@ static int run_ends(struct member *m, uint32_t timeout_ms, const volatile uint32
     return 1;
 }
 
-static atomic_bool is_over; /* rank 0 has seen what the test is about */
-
-/* Rank 1 does nothing, and keeps its connections, until it is over. */
-static void idle_until_over(void)
-{
-    uint64_t start_ns = rig_now_ns();
-    while (!atomic_exchange(&is_over, false) && ms_since(start_ns) < NEVER_MS)
-        sleep_ms(1);
-}
-
 /* Rank 0 waits for a rank that does nothing. user: the kind. */
 static int wait_in_vain(struct rig_rank *rank)
 {
@@ -114,9 +103,9 @@ static int wait_in_vain(struct rig_rank *rank)
         wrong |= strstr(m.error.text, " 12 did not end") == NULL;
         /* The connections are closed, and a further call reports that at once. */
         wrong |= run_ends(&m, NEVER_MS, &stop, MR_ERR_PEER, 0, SOON_MS);
-        is_over = true;
+        rig_store_say(rank->setup.store.user, "over");
     } else {
-        idle_until_over();
+        rig_store_await(rank->setup.store.user, "over", 1); /* and keep the connections */
     }
     return wrong | leave(&m);
 }
@@ -151,7 +140,7 @@ static int stop_rank_0(struct rig_rank *rank, struct member *m)
     struct stopper stopper = {.after_ms = 80};
     pthread_t thread;
     if (rank->setup.rank != 0) {
-        idle_until_over();
+        rig_store_await(rank->setup.store.user, "over", 1); /* and keep the connections */
         return 0;
     }
     if (pthread_create(&thread, NULL, stop_later, &stopper) != 0)
@@ -159,7 +148,7 @@ static int stop_rank_0(struct rig_rank *rank, struct member *m)
     int wrong =
         run_ends(m, NEVER_MS, &stopper.stop, MR_ERR_CANCELED, 0, stopper.after_ms + SOON_MS);
     wrong |= stopper.stop == 0;
-    is_over = true;
+    rig_store_say(rank->setup.store.user, "over");
     pthread_join(thread, NULL);
     return wrong;
 }
@@ -433,8 +422,9 @@ static int32_t set_and_hang(void *user, const char *key, const void *value, uint
 {
     struct half_connected *half = user;
     int32_t status = half->real.set(half->real.user, key, value, len, error);
-    rig_store_say(half->real.user, "set");
-    if (++half->n_sets == 2)
+    if (++half->n_sets == 1)
+        rig_store_say(half->real.user, "set");
+    else
         pause();
     return status;
 }

@@ -142,20 +142,24 @@ static char *make_address_file(char init_out[MEETING])
     return folder;
 }
 
-/* Every rank as a thread. */
-static void run_threads(const struct rank *each, mr_error results_out[RIG_RANKS])
+static void run_threads(uint32_t n_ranks, uint32_t timeout_ms, uint32_t join_ms, rig_main f,
+                        void *arg, mr_error results_out[RIG_RANKS])
 {
     char init[MEETING];
     struct rank ranks[RIG_RANKS];
     char *folder = make_address_file(init);
     atomic_store(&n_failed, 0);
-    for (uint32_t r = 0; r < each->n_ranks; r++) {
-        ranks[r] = *each;
-        ranks[r].rank = r;
-        ranks[r].init = init;
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        ranks[r] = (struct rank){.rank = r,
+                                 .n_ranks = n_ranks,
+                                 .timeout_ms = timeout_ms,
+                                 .join_ms = join_ms,
+                                 .init = init,
+                                 .f = f,
+                                 .arg = arg};
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, run_thread, &ranks[r]), 0);
     }
-    for (uint32_t r = 0; r < each->n_ranks; r++) {
+    for (uint32_t r = 0; r < n_ranks; r++) {
         pthread_join(ranks[r].thread, NULL);
         results_out[r] = ranks[r].error;
     }
@@ -166,21 +170,13 @@ static void run_threads(const struct rank *each, mr_error results_out[RIG_RANKS]
 void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
                 mr_error results_out[RIG_RANKS])
 {
-    run_threads(&(struct rank){.n_ranks = n_ranks,
-                               .timeout_ms = timeout_ms,
-                               .join_ms = timeout_ms,
-                               .f = f,
-                               .arg = arg},
-                results_out);
+    run_threads(n_ranks, timeout_ms, timeout_ms, f, arg, results_out);
 }
 
 void rig_run(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg)
 {
     mr_error results[RIG_RANKS];
-    run_threads(
-        &(struct rank){
-            .n_ranks = n_ranks, .timeout_ms = timeout_ms, .join_ms = JOIN_MS, .f = f, .arg = arg},
-        results);
+    run_threads(n_ranks, timeout_ms, JOIN_MS, f, arg, results);
     for (uint32_t r = 0; r < n_ranks; r++)
         if (results[r].status)
             fail_msg("rank %u: %s", r, results[r].text);
